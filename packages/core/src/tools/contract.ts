@@ -1,0 +1,69 @@
+/** What a tool is to an agent, and how the run engine drives it. */
+import type { Agent, Mesh } from "../config/mesh.ts";
+import type { ImagePart } from "../models/contract.ts";
+import type { CallRecord } from "../storage/contract.ts";
+
+export type JsonSchema = { readonly [key: string]: unknown };
+
+export interface ToolDefinition {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: JsonSchema;
+}
+
+/** One tool call of a turn. */
+export interface ToolInvocation {
+  readonly sessionId: string;
+  readonly runId: string;
+  readonly agent: string;
+  /** Model call within the run, from 1. */
+  readonly turn: number;
+  /** Place among the calls of its turn, from 0. */
+  readonly position: number;
+  /** The model provider's id for the call; means something only within its turn. */
+  readonly providerCallId: string;
+  /** Parsed arguments; always an object. */
+  readonly arguments: Readonly<Record<string, unknown>>;
+}
+
+export interface ToolScope {
+  readonly invocation: ToolInvocation;
+  /** Aborted when the run is cancelled or its deadline passed. The tool settles what it has open, then returns. */
+  readonly signal: AbortSignal;
+  /** Wall clock, milliseconds: the run ends then. */
+  readonly deadlineAtMs: number;
+}
+
+/** What goes into the history and to the model. */
+export interface ToolResult {
+  readonly success: boolean;
+  /** Text the model reads. */
+  readonly content: string;
+  /** Shown to the model as images and never stored; `uploads` is what the history keeps of them. */
+  readonly images?: readonly ImagePart[] | undefined;
+  readonly uploads?: readonly string[] | undefined;
+  /** The call record to be marked used in the same commit that writes the result into the history. */
+  readonly callId?: string | undefined;
+}
+
+export interface Tool {
+  readonly definition: ToolDefinition;
+  /** True for tools whose calls have a deadline of their own: `tool_call_timeout` does not apply to them. */
+  readonly ownDeadline: boolean;
+  /** Never rejects for what a tool call may meet; a rejection is a bug and becomes a failed tool call. */
+  execute(scope: ToolScope): Promise<ToolResult>;
+  /**
+   * Finishes a call that a dead process left behind, from its stored record: continues it or settles it honestly.
+   * Never repeats what may have happened. Left out by tools without records.
+   */
+  recover?(call: CallRecord, scope: ToolScope): Promise<ToolResult>;
+}
+
+/** Tools of an agent for one run; asked once, when the run starts or resumes. */
+export interface ToolProvider {
+  /** `mesh` is the one the run started with; a reload does not change it under the run. */
+  toolsFor(
+    agent: Agent,
+    run: { readonly sessionId: string; readonly runId: string; readonly mesh: Mesh },
+  ): Promise<readonly Tool[]>;
+}

@@ -1,0 +1,79 @@
+/**
+ * What every part of LeafMesh is handed instead of reaching for it: time, ids, a log.
+ * Nothing here is Node-only, so the device kit uses the same contracts in a browser.
+ */
+
+/** A timer that has been armed and can be taken back. Cancelling twice, or after it fired, does nothing. */
+export interface Timer {
+  cancel(): void;
+}
+
+/**
+ * Time. Deadlines are measured on `monotonicMs` (a wall clock that is set back must not lengthen a wait);
+ * `nowMs` is for what people and peers read.
+ */
+export interface Clock {
+  /** Wall clock, milliseconds since the epoch. */
+  nowMs(): number;
+  /** Milliseconds since an arbitrary start; never goes back. */
+  monotonicMs(): number;
+  /** Calls `run` once, `afterMs` milliseconds from now (a negative value counts as 0). */
+  schedule(afterMs: number, run: () => void): Timer;
+}
+
+/** The longest delay that `setTimeout` takes without firing at once. */
+const LONGEST_DELAY_MS = 2_147_483_647;
+
+export const systemClock: Clock = {
+  nowMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  schedule(afterMs, run) {
+    const handle = setTimeout(run, Math.min(Math.max(afterMs, 0), LONGEST_DELAY_MS));
+    return { cancel: () => clearTimeout(handle) };
+  },
+};
+
+/** Fields of a log line. Secrets are safe to pass: they are {@link Secret} values and print as `[redacted]`. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+/** A structured log. One call is one line; `message` is a constant sentence, what varies goes into `fields`. */
+export interface Logger {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+}
+
+const ignore = (): void => {};
+
+export const silentLogger: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
+
+/** Makes an id: the prefix, an underscore, 128 random bits in URL-safe base64 (22 characters). */
+export type NewId = (prefix: string) => string;
+
+export const randomId: NewId = (prefix) => `${prefix}_${toBase64Url(crypto.getRandomValues(new Uint8Array(16)))}`;
+
+/** URL-safe base64 without padding. */
+export function toBase64Url(bytes: Uint8Array): string {
+  let binary = "";
+  for (const byte of bytes) binary += String.fromCharCode(byte);
+  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** The bytes of URL-safe (or plain) base64. Throws a `TypeError` when the text is neither. */
+export function fromBase64Url(text: string): Uint8Array<ArrayBuffer> {
+  let binary: string;
+  try {
+    binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+  } catch (cause) {
+    throw new TypeError("not base64", { cause });
+  }
+  return Uint8Array.from(binary, (character) => character.charCodeAt(0));
+}
+
+/** Length of the text in UTF-8 bytes, which is what every size limit here counts. */
+export function utf8Length(text: string): number {
+  return utf8.encode(text).byteLength;
+}
+
+const utf8 = new TextEncoder();
