@@ -1,0 +1,26 @@
+/** What the API stands on, handed in by whoever assembles the mesh. */
+import type { Backend, Engine, Mesh, Uploads } from "@leafmesh/core";
+import type { AskView, Clock, Logger, MeshKey } from "@leafmesh/protocol";
+
+/** Reading asks needs the store alone; cancelling one needs the process that drives it. */
+export interface AskControl {
+  list(query: { sessionId?: string; open?: boolean; limit: number }): Promise<readonly AskView[]>;
+  get(askId: string): Promise<AskView | undefined>;
+  cancel(askId: string): Promise<"cancelled" | "already_settled" | "unknown">;
+}
+
+export interface ApiDependencies {
+  /** The mesh in force; changes when mesh.yaml is reloaded. */
+  mesh(): Mesh;
+  readonly engine: Engine;
+  readonly backend: Backend;
+  readonly asks: AskControl;
+  readonly uploads: Uploads;
+  /** Keys by which devices recognise this mesh's rings. */
+  readonly meshKeys: readonly MeshKey[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly version: string;
+  /** False before the start is complete and once the mesh is stopping. */
+  isReady(): boolean;
+}
