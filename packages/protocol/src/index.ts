@@ -9,6 +9,19 @@ export {
   MAX_CAPABILITIES,
 } from "./devices.ts";
 export {
+  DIRECT_CLOSE,
+  DIRECT_PATH,
+  DIRECT_PROTOCOL_VERSION,
+  DIRECT_SUBPROTOCOL,
+  type DirectDeviceFrame,
+  type DirectMeshFrame,
+  directDeviceFrameSchema,
+  directMeshFrameSchema,
+  directTokenSchema,
+  MAX_DIRECT_FRAME_BYTES,
+  mayReconnectDirectAfter,
+} from "./direct.ts";
+export {
   type AcceptedEnvelope,
   acceptedEnvelopeSchema,
   type CancelEnvelope,
