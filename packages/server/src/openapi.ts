@@ -5,8 +5,7 @@ export async function describeRoutes(routes: readonly Route[], version: string, 
   const { createDocument } = await import("zod-openapi");
   const paths: Record<string, Record<string, object>> = {};
   for (const route of routes) {
-    const item = (paths[route.path] ??= {});
-    item[route.method.toLowerCase()] = describe(route, hasKeys);
+    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: describe(route, hasKeys) };
   }
   return createDocument({
     openapi: "3.1.1",

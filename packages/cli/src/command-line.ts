@@ -1,0 +1,242 @@
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { type CliContext, EXIT, type ExitCode } from "./context.ts";
+import { CommandFailure } from "./failure.ts";
+import { writeLine } from "./output.ts";
+import { version } from "./version.ts";
+
+type Action = () => Promise<ExitCode>;
+
+/** The parts of `process` that the command line touches. */
+type ProcessLike = Pick<NodeJS.Process, "stdout" | "stderr" | "env" | "cwd" | "on" | "exit">;
+
+/** Parses `argv` (with node and script in front), runs the command and answers the exit code. */
+export async function runCommandLine(argv: readonly string[], processLike: ProcessLike): Promise<ExitCode> {
+  const context = createContext(processLike);
+  let action: Action | undefined;
+  const program = declareCommands(context, (chosen) => {
+    action = chosen;
+  });
+  try {
+    await program.parseAsync([...argv]);
+    return action ? await action() : EXIT.ok;
+  } catch (error) {
+    return report(error, context);
+  }
+}
+
+function report(error: unknown, context: CliContext): ExitCode {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  if (context.signal.aborted) return EXIT.failed;
+  if (error instanceof CommandFailure) {
+    writeLine(context.stderr, `leafmesh: ${error.message}`);
+    if (error.hint) writeLine(context.stderr, `  ${error.hint}`);
+    return error.exitCode;
+  }
+  writeLine(context.stderr, `leafmesh: unexpected: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
+  return EXIT.failed;
+}
+
+function createContext(processLike: ProcessLike): CliContext {
+  const stop = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    processLike.on(signal, () => {
+      if (stop.signal.aborted) processLike.exit(EXIT.failed);
+      stop.abort();
+    });
+  }
+  const { stdout, stderr, env } = processLike;
+  const isTerminal = Boolean(stdout.isTTY && stderr.isTTY);
+  const wanted = env.NO_COLOR ? false : env.FORCE_COLOR ? true : isTerminal && env.TERM !== "dumb";
+  return { stdout, stderr, env, cwd: processLike.cwd(), isTerminal, colors: wanted, signal: stop.signal };
+}
+
+function wholeNumber(minimum: number, maximum: number) {
+  return (text: string): number => {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < minimum || value > maximum) {
+      throw new InvalidArgumentError(`It must be a whole number from ${minimum} to ${maximum}.`);
+    }
+    return value;
+  };
+}
+
+const port = wholeNumber(0, 65_535);
+
+function declareCommands(context: CliContext, choose: (action: Action) => void): Command {
+  const program = new Command("leafmesh")
+    .description("Agents that can ask a device to act, and learn the truth about what happened.")
+    .version(version, "-v, --version")
+    .configureOutput({
+      writeOut: (text) => context.stdout.write(text),
+      writeErr: (text) => context.stderr.write(text),
+    })
+    .exitOverride()
+    .showHelpAfterError("(leafmesh --help lists commands and options)")
+    .showSuggestionAfterError()
+    .addHelpText(
+      "after",
+      `
+Examples:
+  $ leafmesh new my-mesh && cd my-mesh     a mesh.yaml that works, with its schema for the editor
+  $ leafmesh validate                      every mistake at once, with its place and its cure
+  $ leafmesh run                           start the mesh; it reloads when mesh.yaml changes
+  $ leafmesh chat --device phone-7         talk to it, with a simulated phone attached
+
+Exit codes: 0 it worked · 1 it was tried and did not · 2 the command line was wrong · 3 mesh.yaml is not valid`,
+    );
+
+  program
+    .command("run")
+    .description("run a mesh")
+    .argument("[file]", "the mesh file", "mesh.yaml")
+    .option("--host <address>", "address to listen on (default: server.host)")
+    .option("--port <number>", "port to listen on, 0 for any free one (default: server.port)", port)
+    .option("--no-watch", "do not reload when the file changes")
+    .option("--grace <seconds>", "how long a stop waits for what is under way", wholeNumber(0, 3600), 10)
+    .addOption(new Option("--log-level <level>", "what is logged").choices(["debug", "info", "warn", "error"]))
+    .addOption(new Option("--log-format <format>", "how it is logged").choices(["pretty", "json"]))
+    .option("--max-config-size <bytes>", "largest mesh file", wholeNumber(1, 10 * 1024 * 1024))
+    .addHelpText(
+      "after",
+      `
+Examples:
+  $ leafmesh run
+  $ leafmesh run meshes/support.yaml --port 8080
+  $ LEAFMESH_SECRET_KEY=$(openssl rand -base64 32) leafmesh run     seal push tokens with a key of your own`,
+    )
+    .action((file: string, options) =>
+      choose(async () => (await import("./commands/run.ts")).run({ file, ...options }, context)),
+    );
+
+  program
+    .command("validate")
+    .description("check a mesh file: every mistake at once, exit 3 if there is one")
+    .argument("[file]", "the mesh file", "mesh.yaml")
+    .option("--json", "diagnostics as JSON")
+    .option("--max-config-size <bytes>", "largest mesh file", wholeNumber(1, 10 * 1024 * 1024))
+    .action((file: string, options) =>
+      choose(async () => {
+        const [{ validate }, { providerRegistry }] = await Promise.all([
+          import("./commands/validate.ts"),
+          import("./registry.ts"),
+        ]);
+        return validate({ file, ...options }, context, providerRegistry());
+      }),
+    );
+
+  program
+    .command("schema")
+    .description("print the JSON Schema of mesh.yaml, for editors")
+    .option("--out <file>", "write it to a file instead")
+    .action((options) =>
+      choose(async () => {
+        const [{ schema }, { providerRegistry }] = await Promise.all([
+          import("./commands/schema.ts"),
+          import("./registry.ts"),
+        ]);
+        return schema(options, context, providerRegistry());
+      }),
+    );
+
+  program
+    .command("new")
+    .description("write a mesh.yaml to start from, with its schema for the editor")
+    .argument("[folder]", "where", ".")
+    .option("--force", "overwrite what is there")
+    .action((folder: string, options) =>
+      choose(async () => {
+        const [{ newMesh }, { providerRegistry }] = await Promise.all([
+          import("./commands/new.ts"),
+          import("./registry.ts"),
+        ]);
+        return newMesh({ folder, ...options }, context, providerRegistry());
+      }),
+    );
+
+  program
+    .command("graph")
+    .description("draw the mesh as a Mermaid flowchart")
+    .argument("[file]", "the mesh file", "mesh.yaml")
+    .action((file: string, options) =>
+      choose(async () => {
+        const [{ graph }, { providerRegistry }] = await Promise.all([
+          import("./commands/graph.ts"),
+          import("./registry.ts"),
+        ]);
+        return graph({ file, ...options }, context, providerRegistry());
+      }),
+    );
+
+  program
+    .command("providers")
+    .description("list the notifiers and rooms that a connection may name, with their fields")
+    .option("--json", "as JSON")
+    .action((options) =>
+      choose(async () => {
+        const [{ listProviders }, { providerRegistry }] = await Promise.all([
+          import("./commands/providers.ts"),
+          import("./registry.ts"),
+        ]);
+        return listProviders(options, context, providerRegistry());
+      }),
+    );
+
+  withApi(
+    program
+      .command("chat")
+      .description("talk to a running mesh and see its asks as they happen")
+      .option("--message <text>", "send one message and exit")
+      .option("--session <id>", "continue a conversation")
+      .option("--entry-point <name>", "where a new conversation enters the mesh")
+      .option("--device <id>", "attach a simulated device under this id")
+      .option("--behave <how>", "what the simulated device does (see leafmesh device --help)")
+      .option("--device-id <id>", "a real device, with --push-token")
+      .option("--push-token <token>", "where the notifier reaches it")
+      .option("--json", "one JSON line per frame")
+      .addHelpText(
+        "after",
+        `
+Examples:
+  $ leafmesh chat --device phone-7
+  $ leafmesh chat --device phone-7 --behave decline --message "Is my battery OK?"
+  $ leafmesh chat --device-id phone-7 --push-token leafmesh/phone-7/connect`,
+      ),
+  ).action((options) => choose(async () => (await import("./commands/chat.ts")).chat(options, context)));
+
+  const asks = program.command("asks").description("see what devices were asked, and what came of it");
+  withApi(
+    asks
+      .command("list", { isDefault: true })
+      .description("the newest asks")
+      .option("--session <id>", "of one conversation")
+      .option("--open", "only those that wait")
+      .option("--limit <number>", "how many", wholeNumber(1, 200), 20)
+      .option("--json", "as JSON"),
+  ).action((options) => choose(async () => (await import("./commands/asks.ts")).listAsks(options, context)));
+  withApi(
+    asks
+      .command("show")
+      .description("one ask with its timeline")
+      .argument("<ask>", "its id")
+      .option("--json", "as JSON"),
+  ).action((ask: string, options) =>
+    choose(async () => (await import("./commands/asks.ts")).showAsk(ask, options, context)),
+  );
+  withApi(asks.command("cancel").description("end an ask that waits").argument("<ask>", "its id")).action(
+    (ask: string, options) => choose(async () => (await import("./commands/asks.ts")).cancelAsk(ask, options, context)),
+  );
+
+  const keys = program.command("keys").description("the keys by which devices recognise the mesh");
+  withApi(
+    keys.command("show", { isDefault: true }).description("print the public keys").option("--json", "as JSON"),
+  ).action((options) => choose(async () => (await import("./commands/keys.ts")).showKeys(options, context)));
+
+  return program;
+}
+
+/** Options of every command that talks to a running mesh. */
+function withApi(command: Command): Command {
+  return command
+    .option("--url <address>", "the mesh (default: LEAFMESH_URL, else http://127.0.0.1:18820)")
+    .option("--key <key>", "its API key (default: LEAFMESH_API_KEY)");
+}
