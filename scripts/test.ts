@@ -1,0 +1,107 @@
+/**
+ * Everything that must hold before a change lands: format, lint, types, unused code, generated docs, tests.
+ *
+ *   npm test                    what this machine can run; what it cannot is named
+ *   npm test -- --strict        nothing may be left out (the default when CI is set)
+ *   npm test -- --only unit     one vitest project (unit, journeys), without the checks
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { delimiter, join, resolve } from "node:path";
+
+const root = resolve(import.meta.dirname, "..");
+const args = process.argv.slice(2);
+const strict = args.includes("--strict") || Boolean(process.env.CI);
+const onlyAt = args.indexOf("--only");
+const only = onlyAt >= 0 ? args[onlyAt + 1] : undefined;
+const passedOn = args.filter(
+  (_, index) => args[index] !== "--strict" && (onlyAt < 0 || (index !== onlyAt && index !== onlyAt + 1)),
+);
+
+interface Service {
+  readonly name: string;
+  readonly usedFor: string;
+  readonly commands: readonly string[];
+  readonly debianPackages: readonly string[];
+}
+
+const services: readonly Service[] = [
+  {
+    name: "Mosquitto",
+    usedFor: "everything over MQTT",
+    commands: ["mosquitto", "mosquitto_passwd"],
+    debianPackages: ["mosquitto", "mosquitto-clients"],
+  },
+  {
+    name: "Chromium",
+    usedFor: "the device kit in a browser",
+    commands: ["chromium"],
+    debianPackages: ["chromium"],
+  },
+  { name: "OpenSSL", usedFor: "certificates of the TLS tests", commands: ["openssl"], debianPackages: ["openssl"] },
+];
+
+/** Debian keeps daemons outside an ordinary user's PATH. */
+const searchPath = [...(process.env.PATH ?? "").split(delimiter), "/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+function isOnPath(command: string): boolean {
+  return searchPath.some((folder) => existsSync(join(folder, command)));
+}
+
+function missing(): readonly Service[] {
+  return services.filter((service) => !service.commands.every(isOnPath));
+}
+
+function installFromDebian(absent: readonly Service[]): void {
+  if (process.getuid?.() !== 0 || !isOnPath("apt-get")) return;
+  const packages = absent.flatMap((service) => service.debianPackages);
+  console.log(`Installing from Debian: ${packages.join(" ")}`);
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+  spawnSync("apt-get", ["update", "-qq"], { stdio: ["ignore", "ignore", "inherit"], env });
+  spawnSync("apt-get", ["install", "-y", "-qq", "--no-install-recommends", ...packages], {
+    stdio: ["ignore", "ignore", "inherit"],
+    env,
+  });
+}
+
+function run(title: string, command: string, commandArgs: readonly string[]): Promise<void> {
+  console.log(`\n── ${title}`);
+  const env = {
+    ...process.env,
+    PATH: [join(root, "node_modules", ".bin"), ...searchPath].join(delimiter),
+    ...(strict ? { LEAFMESH_STRICT: "1" } : {}),
+  };
+  return new Promise((resolveRun) => {
+    const child = spawn(command, commandArgs, { cwd: root, stdio: "inherit", env });
+    child.on("error", (error) => {
+      console.error(`${title}: ${error.message}`);
+      process.exit(1);
+    });
+    child.on("exit", (code) => {
+      if (code === 0) return resolveRun();
+      console.error(`\n${title}: failed (exit ${code})`);
+      process.exit(code ?? 1);
+    });
+  });
+}
+
+const source = (script: string): readonly string[] => ["--conditions=leafmesh-source", script];
+
+const absent = missing();
+if (absent.length > 0) installFromDebian(absent);
+const leftOut = missing();
+for (const service of leftOut) {
+  console.log(`Left out: ${service.usedFor}; ${service.name} is not on the PATH (${service.commands.join(", ")}).`);
+}
+if (strict && leftOut.length > 0) {
+  console.error("Nothing may be left out here. Install what is missing, or run without --strict.");
+  process.exit(1);
+}
+
+if (only === undefined) {
+  await run("Format and lint", "biome", ["check", "--error-on-warnings", "."]);
+  await run("Types", "tsc", ["--noEmit"]);
+  await run("Unused code", "knip", []);
+  await run("Generated docs are up to date", process.execPath, [...source("scripts/docs.ts"), "--check"]);
+}
+await run("Tests", "vitest", ["run", ...(only ? ["--project", only] : []), ...passedOn]);
