@@ -1,0 +1,22 @@
+/** The documentation says what the code does. */
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { OUTCOMES, REASONS } from "@leafmesh/protocol";
+import { describe, expect, it } from "vitest";
+
+const root = resolve(import.meta.dirname, "../..");
+const read = (path: string): string => readFileSync(join(root, path), "utf8");
+
+describe("docs/outcomes.md", () => {
+  const page = read("docs/outcomes.md");
+  const sectionOf = (outcome: string): string => page.split(`### \`${outcome}\``)[1]?.split("\n###")[0] ?? "";
+
+  it.each(OUTCOMES)("names the outcome %s", (outcome) => {
+    expect(page).toMatch(new RegExp(`^\\| \`${outcome}\` \\|`, "m"));
+  });
+
+  it.each(OUTCOMES.filter((outcome) => REASONS[outcome].length > 0))("lists exactly the reasons of %s", (outcome) => {
+    const listed = [...sectionOf(outcome).matchAll(/^\| `(\w+)` \|/gm)].map((match) => match[1]);
+    expect(listed.sort()).toEqual([...REASONS[outcome]].sort());
+  });
+});
