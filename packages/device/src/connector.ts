@@ -5,7 +5,7 @@
  *
  * A connector keeps three promises that at-most-once rests on:
  * - an envelope of the mesh is handed on at most once, in the order the mesh sent it;
- * - an envelope given to {@link DeviceRoom.send} is sent again after a lost link until the other side has it, and is
+ * - an envelope that {@link DeviceRoom.send} took is sent again after a lost link until the other side has it, and is
  *   never sent after the room ended;
  * - nothing is believed that the room's own rules do not tie to the mesh (seat, topic, per-room key).
  */
@@ -53,9 +53,10 @@ export type DeviceRoomEvent =
 
 /**
  * What became of an envelope: `queued` means on its way, now or after the link is back; `too_large` that it is over
- * {@link DeviceRoom.maxEnvelopeBytes} and was dropped; `ended` that the room is over and it was dropped.
+ * {@link DeviceRoom.maxEnvelopeBytes}; `ended` that the room is over; `dropped` that it was a `progress`, which nobody
+ * needs late, and the link could not take it now. All but `queued` mean that it will never be sent.
  */
-export type QueueResult = "queued" | "too_large" | "ended";
+export type QueueResult = "queued" | "too_large" | "ended" | "dropped";
 
 /** The device's seat in one room. */
 export interface DeviceRoom {

@@ -62,18 +62,18 @@ export const directMeshFrameSchema = z.discriminatedUnion("type", [
 ]);
 export type DirectMeshFrame = z.infer<typeof directMeshFrameSchema>;
 
-/** Close codes. 4001 and 4400–4499 mean: do not come back by yourself. Any other: come back after a back-off. */
+/** Close codes. After `replaced`, `badFrame` and `unsupportedVersion` a device must not come back by itself. */
 export const DIRECT_CLOSE = {
   goingAway: 1001,
   /** A newer socket of the same device and token took over. */
   replaced: 4001,
   badFrame: 4400,
-  noHello: 4408,
   unsupportedVersion: 4426,
+  noHello: 4508,
   tooSlow: 4513,
 } as const;
 
-/** Whether a device whose socket was closed with `code` should open another. */
+/** Whether a device whose socket was closed with `code` should open another, after a back-off. */
 export function mayReconnectDirectAfter(code: number): boolean {
-  return code !== DIRECT_CLOSE.replaced && !(code >= 4400 && code <= 4499);
+  return code !== DIRECT_CLOSE.replaced && code !== DIRECT_CLOSE.badFrame && code !== DIRECT_CLOSE.unsupportedVersion;
 }
