@@ -1,0 +1,60 @@
+/** A model that does what the message says, behind a server that refuses what a real provider refuses. */
+import { type OpenAIServer, startOpenAIServer } from "@leafmesh/testkit";
+
+/** Arguments of a `device_action` call. */
+export interface Wanted {
+  readonly device?: string;
+  readonly action?: string;
+  readonly inputs?: unknown;
+}
+
+/** The message that makes the model ask for all of these in one turn. */
+export function callFor(...wanted: readonly Wanted[]): string {
+  return `CALL ${JSON.stringify(wanted)}`;
+}
+
+/** Every request body that the model got, for the test that looks for secrets in them. */
+export const allModelRequests: string[] = [];
+
+export interface ObedientModel {
+  readonly server: OpenAIServer;
+  /** The `models:` section that points at it. */
+  readonly yaml: string;
+  close(): Promise<void>;
+}
+
+/** A reply names the results that the model was given, as `RESULT [...]`. */
+export async function startObedientModel(): Promise<ObedientModel> {
+  const server = await startOpenAIServer({
+    handler(request) {
+      allModelRequests.push(JSON.stringify(request));
+      const lastCall = request.messages.findLastIndex((message) => message.role === "assistant");
+      const said = request.messages.slice(lastCall + 1);
+      const results = said.flatMap((message) => (message.role === "tool" ? [String(message.content)] : []));
+      if (results.length > 0) {
+        const images = said.flatMap((message) =>
+          message.role === "user" && Array.isArray(message.content)
+            ? message.content.filter((part) => part.type === "image_url")
+            : [],
+        );
+        return { content: `RESULT [${results.join(",")}]${images.length > 0 ? ` IMAGES ${images.length}` : ""}` };
+      }
+      const text = said.findLast((message) => message.role === "user")?.content;
+      if (typeof text !== "string" || !text.startsWith("CALL ")) return { content: `You said: ${String(text)}` };
+      const wanted = JSON.parse(text.slice("CALL ".length)) as readonly Wanted[];
+      return { toolCalls: wanted.map((each) => ({ name: "device_action", arguments: { ...each } })) };
+    },
+  });
+  return {
+    server,
+    yaml: `models:\n  test: { base_url: "${server.baseUrl}", api_key: "model-key" }\n`,
+    close: () => server.close(),
+  };
+}
+
+/** The results that a reply quotes. */
+export function resultsIn(reply: string | undefined): readonly Record<string, unknown>[] {
+  const match = /^RESULT (\[.*\])(?: IMAGES \d+)?$/s.exec(reply ?? "");
+  if (!match?.[1]) throw new Error(`not the reply of an obedient model: ${reply}`);
+  return JSON.parse(match[1]) as readonly Record<string, unknown>[];
+}
