@@ -272,11 +272,12 @@ export interface Backend extends Closable {
   }): Promise<readonly RunRecord[]>;
   wait(id: string): Promise<WaitRecord | undefined>;
   call(id: string): Promise<CallRecord | undefined>;
-  /** Oldest first. */
+  /** Oldest first, or newest first with `newestFirst`; the first `limit` of that order. */
   calls(query: {
     sessionId?: string | undefined;
     runId?: string | undefined;
     states?: readonly CallState[] | undefined;
+    newestFirst?: boolean | undefined;
     limit?: number | undefined;
   }): Promise<readonly CallRecord[]>;
   offers(callId: string): Promise<readonly OfferRecord[]>;
