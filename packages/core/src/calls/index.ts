@@ -2,6 +2,7 @@ export { type AskQuery, askView, getAsk, listAsks } from "./ask-view.ts";
 export {
   type Alongside,
   createPendingCalls,
+  isOpenCall,
   isOpenState,
   type Moved,
   type NewCall,

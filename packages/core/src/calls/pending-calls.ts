@@ -80,6 +80,10 @@ export function isOpenState(state: CallState): state is OpenCallState {
   return OPEN.has(state);
 }
 
+export function isOpenCall(call: Pick<CallRecord, "state">): boolean {
+  return isOpenState(call.state);
+}
+
 export function createPendingCalls({
   backend,
   clock,
@@ -105,7 +109,7 @@ export function createPendingCalls({
       if (written.reason === "missing") return { status: "gone" };
       const current = await backend.call(seen.id);
       if (!current) return { status: "gone" };
-      if (!isOpenState(current.state)) return { status: "settled", call: current };
+      if (!isOpenCall(current)) return { status: "settled", call: current };
       seen = { ...seen, version: current.version };
     }
     throw new Error(`call ${call.id} was moved by others ${MAX_TRIES} times in a row`);
