@@ -54,12 +54,20 @@ export type RoomEvent =
   /** The device's link is down and may come back within `graceMs`. */
   | { readonly type: "away"; readonly graceMs: number }
   | { readonly type: "back" }
-  /** The device is gone for good. `delivered` is about the task and `no` is only said when it is certain. */
+  /**
+   * The device is gone for good. `delivered` is about the task and `no` is only said when it is certain: no send that
+   * is under way or comes later brings the task to the device any more.
+   */
   | { readonly type: "left"; readonly reason: "left" | "lost"; readonly delivered: Delivered }
   /** From the device of this room, by the provider's word, and well-formed. */
   | { readonly type: "frame"; readonly envelope: DeviceEnvelope }
   /** Something that is not an envelope, or too large, or not from this room's device; dropped. */
-  | { readonly type: "dropped"; readonly why: string }
+  | {
+      readonly type: "dropped";
+      readonly why: string;
+      /** It came from this room's device and was dropped for its size: perhaps the answer. */
+      readonly tooLarge?: boolean | undefined;
+    }
   /** The room itself ended without `close` being called. `delivered` as with `left`. */
   | { readonly type: "closed"; readonly error: RoomError; readonly delivered: Delivered };
 
