@@ -1,0 +1,74 @@
+export { isOpenCall } from "./calls/pending-calls.ts";
+export type {
+  Agent,
+  ApiKey,
+  Connection,
+  DeviceBlock,
+  EntryPoint,
+  Limits,
+  Mesh,
+  ModelEndpoint,
+  ServerSettings,
+  StorageSettings,
+} from "./config/mesh.ts";
+export {
+  type ChatMessage,
+  type ImagePart,
+  type Model,
+  type ModelAnswer,
+  ModelError,
+  type ModelErrorKind,
+  type ModelRequest,
+  type ModelToolCall,
+  type TextPart,
+} from "./models/contract.ts";
+export type {
+  NotifierDescription,
+  ProviderDescription,
+  ProviderIssue,
+  ProviderRegistry,
+  RoomDescription,
+} from "./providers/registry.ts";
+export { createEngine, type Engine, type EngineDependencies } from "./runs/engine.ts";
+export { EngineError, type EngineErrorCode } from "./runs/engine-error.ts";
+export type { Models } from "./runs/mesh-leases.ts";
+export { type Interruption, RunInterrupted } from "./runs/run-control.ts";
+export type { UploadReader } from "./runs/shown-images.ts";
+export type { DeviceInput, Sealer } from "./sessions/device-list.ts";
+export type { ConversationDevice, DeviceDirectory } from "./sessions/devices.ts";
+export type { CreateSessionRequest, SubmitRequest, Submitted } from "./sessions/session-service.ts";
+export {
+  type Backend,
+  type CallFace,
+  type CallPatch,
+  type CallRecord,
+  type CallState,
+  type Closable,
+  type CommitResult,
+  type DeviceRecord,
+  type MessageRecord,
+  type OfferRecord,
+  OPEN_CALL_STATES,
+  type PageOfEvents,
+  type RunPatch,
+  type RunQueue,
+  type RunRecord,
+  SETTLED_CALL_STATES,
+  type SessionListener,
+  type SessionRecord,
+  type SessionSummary,
+  StorageError,
+  type StoredMessage,
+  type UploadRecord,
+  type WaitRecord,
+  type Write,
+} from "./storage/contract.ts";
+export type {
+  JsonSchema,
+  Tool,
+  ToolDefinition,
+  ToolInvocation,
+  ToolProvider,
+  ToolResult,
+  ToolScope,
+} from "./tools/contract.ts";

@@ -1,0 +1,143 @@
+/** Drives every unfinished run of this process to its end, through storage that fails and bugs that strike. */
+import { FINAL_RUN_STATUSES } from "@leafmesh/protocol";
+import { type RunRecord, StorageError } from "../storage/contract.ts";
+import { advanceRun } from "./advance-run.ts";
+import { EngineError } from "./engine-error.ts";
+import { type Interruption, RunControl } from "./run-control.ts";
+import { INTERNAL_ERROR } from "./run-failures.ts";
+import { CommitConflict, type RunServices } from "./run-services.ts";
+
+/** Waits between attempts while storage fails: doubled from the first to the last. */
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 30_000;
+/** Conflicts in a row after which something is wrong with the engine and not with the moment. */
+const MAX_CONFLICTS = 5;
+
+export class RunDriver {
+  readonly #services: RunServices;
+  readonly #controls = new Map<string, RunControl>();
+  readonly #stopping = new AbortController();
+
+  constructor(services: RunServices) {
+    this.#services = services;
+  }
+
+  /** Takes charge of a stored, unfinished run: from now on its deadline is watched. */
+  add(run: RunRecord): RunControl {
+    const known = this.#controls.get(run.id);
+    if (known) return known;
+    const control = new RunControl(run, this.#services.clock);
+    this.#controls.set(run.id, control);
+    control.watchDeadline(() => void this.drive(control));
+    return control;
+  }
+
+  get(runId: string): RunControl | undefined {
+    return this.#controls.get(runId);
+  }
+
+  /** Unfinished runs of a session that this process has in hand. */
+  ofSession(sessionId: string): RunControl[] {
+    return [...this.#controls.values()].filter((control) => control.run.sessionId === sessionId);
+  }
+
+  /** The queue's worker. Never rejects. */
+  async work(runId: string): Promise<void> {
+    try {
+      const control = this.#controls.get(runId) ?? (await this.#adopt(runId));
+      if (control) await this.drive(control);
+    } catch (error) {
+      this.#services.logger.error("a run of the queue cannot be read", { runId, error });
+    }
+  }
+
+  /** Ends the run where it stands, whether or not a worker has reached it. Resolves when it has ended. */
+  interrupt(control: RunControl, interruption: Exclude<Interruption, "shutdown">): Promise<RunRecord> {
+    if (control.interrupt(interruption)) void this.drive(control);
+    return control.finished;
+  }
+
+  /** Drives the run until it has ended or the engine stops; a second call joins the first. Never rejects. */
+  drive(control: RunControl): Promise<void> {
+    control.driving ??= this.#drive(control);
+    return control.driving;
+  }
+
+  /** Interrupts what is under way, so that the next start continues it, and resolves when all of it has let go. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    for (const control of this.#controls.values()) control.interrupt("shutdown");
+    await Promise.all([...this.#controls.values()].map((control) => control.driving));
+  }
+
+  /** Lets go of every run that is left; who waits for one is told that the mesh is stopping. */
+  abandonAll(): void {
+    for (const control of this.#controls.values()) this.#letGo(control);
+  }
+
+  async #adopt(runId: string): Promise<RunControl | undefined> {
+    const run = await this.#services.backend.run(runId);
+    return run && !FINAL_RUN_STATUSES.has(run.status) ? this.add(run) : undefined;
+  }
+
+  async #drive(control: RunControl): Promise<void> {
+    let attempts = 0;
+    let conflicts = 0;
+    while (!control.isFinished) {
+      try {
+        if (attempts++ > 0) await this.#refresh(control);
+        if (!control.isFinished) await advanceRun(control, this.#services);
+        break;
+      } catch (error) {
+        if (error instanceof StorageError) await this.#pause(control, attempts, error);
+        else if (!(error instanceof CommitConflict) || ++conflicts > MAX_CONFLICTS) {
+          if (!this.#fail(control, error)) break;
+        }
+        if (this.#stopping.signal.aborted) break;
+      }
+    }
+    this.#letGo(control);
+  }
+
+  /** The store knows better, after an attempt that did not end as planned. */
+  async #refresh(control: RunControl): Promise<void> {
+    const run = await this.#services.backend.run(control.run.id);
+    if (!run) throw new Error(`run ${control.run.id} is not in the store any more`);
+    control.run = run;
+    if (control.isFinished) control.finish(run);
+  }
+
+  async #pause(control: RunControl, attempts: number, error: StorageError): Promise<void> {
+    const waitMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(attempts - 1, 10), LONGEST_PAUSE_MS);
+    this.#services.logger.error("storage failed under a run; it is tried again", {
+      runId: control.run.id,
+      waitMs,
+      error,
+    });
+    const { signal } = this.#stopping;
+    if (signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      const done = (): void => {
+        timer.cancel();
+        signal.removeEventListener("abort", done);
+        resolve();
+      };
+      const timer = this.#services.clock.schedule(waitMs, done);
+      signal.addEventListener("abort", done);
+    });
+  }
+
+  /** After a bug the run is closed as failed; false when even that met a bug. */
+  #fail(control: RunControl, error: unknown): boolean {
+    this.#services.logger.error("a run met an error inside the mesh", { runId: control.run.id, error });
+    if (control.failure) return false;
+    control.failure = INTERNAL_ERROR;
+    return true;
+  }
+
+  #letGo(control: RunControl): void {
+    this.#controls.delete(control.run.id);
+    if (!control.isFinished)
+      control.abandon(new EngineError("stopping", "The mesh is stopping; the run goes on after its start."));
+  }
+}

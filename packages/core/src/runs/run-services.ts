@@ -1,0 +1,34 @@
+import type { Clock, Logger } from "@leafmesh/protocol";
+import type { PendingCalls } from "../calls/pending-calls.ts";
+import type { Backend, CommitResult, Write } from "../storage/contract.ts";
+import type { ToolProvider } from "../tools/contract.ts";
+import type { MeshLeases } from "./mesh-leases.ts";
+import type { UploadReader } from "./shown-images.ts";
+
+/** What driving a run stands on. */
+export interface RunServices {
+  readonly backend: Backend;
+  readonly calls: PendingCalls;
+  readonly leases: MeshLeases;
+  readonly toolProviders: readonly ToolProvider[];
+  readonly uploads: UploadReader;
+  readonly clock: Clock;
+  /** 0 up to 1, for the spread of retries. */
+  readonly random: () => number;
+  readonly logger: Logger;
+}
+
+/** Somebody else changed what a commit builds on; what is known has to be read again. */
+export class CommitConflict extends Error {
+  override readonly name = "CommitConflict";
+
+  constructor(refused: Extract<CommitResult, { committed: false }>, writes: readonly Write[]) {
+    super(`${writes[refused.at]?.kind ?? "a write"} was refused: ${refused.reason}`);
+  }
+}
+
+/** Commits or throws {@link CommitConflict}. */
+export async function commit(backend: Backend, writes: readonly Write[]): Promise<void> {
+  const result = await backend.commit(writes);
+  if (!result.committed) throw new CommitConflict(result, writes);
+}

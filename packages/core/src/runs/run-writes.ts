@@ -1,0 +1,150 @@
+/** What each step of a run stores. Pure: one list of writes is one commit. */
+import type { RunError, SessionEvent } from "@leafmesh/protocol";
+import type { ModelAnswer } from "../models/contract.ts";
+import type { RunPatch, RunRecord, StoredMessage, Write } from "../storage/contract.ts";
+import type { ToolResult } from "../tools/contract.ts";
+import { answerWarning } from "./run-failures.ts";
+import type { PlannedCall } from "./tool-plan.ts";
+
+/** How a run ends. */
+export type RunEnd =
+  | { readonly status: "succeeded"; readonly reply: string }
+  | { readonly status: "failed" | "cancelled" | "timed_out"; readonly error: RunError };
+
+/** A call with its result, ready for the history. */
+export interface SettledCall {
+  readonly planned: PlannedCall;
+  readonly result: ToolResult;
+  readonly durationMs: number;
+}
+
+export function eventWrite(run: RunRecord, at: number, event: SessionEvent): Write {
+  return { kind: "event.append", sessionId: run.sessionId, at, event };
+}
+
+function messageWrite(run: RunRecord, at: number, turn: number, message: StoredMessage): Write {
+  const agent = message.role === "user" ? {} : { agent: run.agent };
+  return {
+    kind: "message.append",
+    message: { sessionId: run.sessionId, runId: run.id, turn, ...agent, message, createdAt: at },
+  };
+}
+
+/** The run begins: its message enters the history. */
+export function startWrites(run: RunRecord, at: number): { readonly writes: Write[]; readonly patch: RunPatch } {
+  const patch: RunPatch = { status: "running", startedAt: at };
+  return {
+    patch,
+    writes: [
+      { kind: "run.update", runId: run.id, version: run.version, patch },
+      messageWrite(run, at, 0, { role: "user", content: run.input }),
+      eventWrite(run, at, { type: "run.started", payload: { run_id: run.id, agent: run.agent } }),
+    ],
+  };
+}
+
+export function resumeWrites(run: RunRecord, at: number): Write[] {
+  return [eventWrite(run, at, { type: "run.started", payload: { run_id: run.id, agent: run.agent, resumed: true } })];
+}
+
+/** An answer and the calls it asks for, stored before any of them is executed. */
+export function answerWrites(
+  run: RunRecord,
+  at: number,
+  turn: number,
+  answer: ModelAnswer,
+  message: StoredMessage,
+  plan: readonly PlannedCall[],
+): Write[] {
+  const writes = [
+    messageWrite(run, at, turn, message),
+    eventWrite(run, at, {
+      type: "model.answered",
+      payload: {
+        run_id: run.id,
+        agent: run.agent,
+        turn,
+        ...(message.content ? { content: message.content } : {}),
+        tool_calls: plan.length,
+        ...(answer.usage
+          ? { usage: { input_tokens: answer.usage.inputTokens, output_tokens: answer.usage.outputTokens } }
+          : {}),
+      },
+    }),
+  ];
+  const warning = answerWarning(answer);
+  if (warning) writes.push(eventWrite(run, at, { type: "warning", payload: warning }));
+  for (const { call, arguments: given } of plan) {
+    writes.push(
+      eventWrite(run, at, {
+        type: "tool.called",
+        payload: {
+          run_id: run.id,
+          agent: run.agent,
+          tool_call_id: call.id,
+          tool: call.name,
+          arguments: given ?? call.arguments,
+        },
+      }),
+    );
+  }
+  return writes;
+}
+
+export function resultMessage({ planned, result }: SettledCall, maxCharacters: number): StoredMessage {
+  return {
+    role: "tool",
+    toolCallId: planned.call.id,
+    content: cutText(result.content, maxCharacters),
+    ...(result.uploads?.length ? { uploads: result.uploads } : {}),
+  };
+}
+
+/** Results of one answer's calls, in asked order. */
+export function resultWrites(
+  run: RunRecord,
+  at: number,
+  turn: number,
+  settled: readonly SettledCall[],
+  messages: readonly StoredMessage[],
+): Write[] {
+  return [
+    ...messages.map((message) => messageWrite(run, at, turn, message)),
+    ...settled.map(({ planned, result, durationMs }) =>
+      eventWrite(run, at, {
+        type: "tool.finished",
+        payload: {
+          run_id: run.id,
+          tool_call_id: planned.call.id,
+          tool: planned.call.name,
+          success: result.success,
+          duration_ms: durationMs,
+        },
+      }),
+    ),
+  ];
+}
+
+export function endWrites(
+  run: RunRecord,
+  at: number,
+  end: RunEnd,
+): { readonly writes: Write[]; readonly patch: RunPatch } {
+  const patch: RunPatch = { ...end, finishedAt: at };
+  return {
+    patch,
+    writes: [
+      { kind: "run.update", runId: run.id, version: run.version, patch },
+      eventWrite(run, at, { type: "run.finished", payload: { run_id: run.id, ...end } }),
+      { kind: "session.touch", sessionId: run.sessionId, at },
+    ],
+  };
+}
+
+/** Cut to `max` characters, saying so, and never inside a surrogate pair. */
+export function cutText(text: string, max: number): string {
+  if (text.length <= max) return text;
+  const note = `\n[Cut: the result has ${text.length} characters.]`;
+  const kept = text.slice(0, Math.max(0, max - note.length));
+  return `${/[\uD800-\uDBFF]$/.test(kept) ? kept.slice(0, -1) : kept}${note}`;
+}

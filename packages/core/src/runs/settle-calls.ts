@@ -1,0 +1,107 @@
+/** Brings every call of one answer to its result. */
+import { isOpenCall } from "../calls/pending-calls.ts";
+import type { CallRecord } from "../storage/contract.ts";
+import type { ToolInvocation, ToolResult } from "../tools/contract.ts";
+import { settleAsLost } from "./lost-calls.ts";
+import type { RunContext } from "./run-context.ts";
+import { callKey } from "./run-control.ts";
+import type { SettledCall } from "./run-writes.ts";
+import { failedCall, notStarted, runTool } from "./tool-execution.ts";
+import type { PlannedCall } from "./tool-plan.ts";
+
+/** The calls of one answer. */
+export interface CallGroup {
+  readonly turn: number;
+  readonly plan: readonly PlannedCall[];
+}
+
+const OUTCOME_UNKNOWN = failedCall(
+  "The outcome is unknown after a restart of the mesh. It may have happened; check before repeating it.",
+);
+const RUN_FAILED = failedCall("Not executed: the run failed.");
+
+/**
+ * The results in asked order. `undefined` means that a shutdown came first: nothing of the group is stored then, and
+ * the next start settles it from the records of its calls. Results are kept in the run's control, so that a repeated
+ * attempt (storage failed) executes nothing twice.
+ */
+export async function settleCalls(context: RunContext, group: CallGroup): Promise<readonly SettledCall[] | undefined> {
+  const { control, parallelToolCalls } = context;
+  const { clock } = context.services;
+  const inherited = group.turn <= control.inheritedTurn;
+  const records = inherited ? await recordsOf(context, group.turn) : undefined;
+
+  const settle = async (planned: PlannedCall): Promise<SettledCall | undefined> => {
+    const key = callKey(group.turn, planned.position);
+    const record = records?.get(planned.position);
+    const startedAt = clock.monotonicMs();
+    let result = control.settled.get(key);
+    if (!result && record) result = await recoverCall(context, record);
+    else if (!result && inherited) result = await executeInherited(context, group.turn, planned);
+    else if (!result) result = await executeCall(context, group.turn, planned);
+    if (!result) return undefined;
+    control.settled.set(key, result);
+    return { planned, result, durationMs: Math.round(clock.monotonicMs() - startedAt) };
+  };
+
+  const settled: (SettledCall | undefined)[] = [];
+  if (parallelToolCalls) settled.push(...(await Promise.all(group.plan.map(settle))));
+  else for (const planned of group.plan) settled.push(await settle(planned));
+  const complete = settled.filter((call) => call !== undefined);
+  return complete.length === group.plan.length ? complete : undefined;
+}
+
+/** Records of the turn's calls by position. */
+async function recordsOf({ control, services }: RunContext, turn: number): Promise<ReadonlyMap<number, CallRecord>> {
+  const records = await services.backend.calls({ runId: control.run.id });
+  return new Map(records.filter((record) => record.turn === turn).map((record) => [record.position, record]));
+}
+
+async function executeCall(context: RunContext, turn: number, planned: PlannedCall): Promise<ToolResult | undefined> {
+  const { control } = context;
+  if (control.failure) return RUN_FAILED;
+  if (planned.kind === "refuse") return failedCall(planned.error);
+  if (control.signal.aborted) return notStarted(control);
+  const { run } = control;
+  const invocation: ToolInvocation = {
+    sessionId: run.sessionId,
+    runId: run.id,
+    agent: run.agent,
+    turn,
+    position: planned.position,
+    providerCallId: planned.call.id,
+    arguments: planned.arguments,
+  };
+  return runTool(context, planned.tool, invocation, (scope) => planned.tool.execute(scope));
+}
+
+/**
+ * A call that a dead process left without a record. Tools with effects outside store a record before they act, so
+ * theirs has not begun; of others nobody knows. That the mesh may have another configuration by now is no excuse:
+ * only a call that could never be executed is refused as if it were new.
+ */
+async function executeInherited(
+  context: RunContext,
+  turn: number,
+  planned: PlannedCall,
+): Promise<ToolResult | undefined> {
+  const safe = planned.kind === "execute" ? planned.tool.ownDeadline : planned.arguments === undefined;
+  return safe && !context.control.failure ? executeCall(context, turn, planned) : OUTCOME_UNKNOWN;
+}
+
+/** A call with a record: its stored result, or what its tool makes of it. */
+async function recoverCall(context: RunContext, record: CallRecord): Promise<ToolResult | undefined> {
+  const { calls, clock } = context.services;
+  const tool = context.tools.get(record.tool);
+  if (!isOpenCall(record)) return storedResult(record, record.result);
+  if (!tool?.recover) return storedResult(record, await settleAsLost(calls, record, clock.nowMs()));
+  const recover = tool.recover.bind(tool);
+  const { sessionId, runId, agent, turn, position, providerCallId } = record;
+  const invocation = { sessionId, runId, agent, turn, position, providerCallId, arguments: record.arguments };
+  const result = await runTool(context, tool, invocation, (scope) => recover(record, scope));
+  return result && { callId: record.id, ...result };
+}
+
+function storedResult(record: CallRecord, result: unknown): ToolResult {
+  return { success: record.outcome === "done", content: JSON.stringify(result), callId: record.id };
+}

@@ -1,0 +1,54 @@
+/** Where a run stands, from the store: its own messages and what it shows of the conversation before. */
+import type { MessageRecord } from "../storage/contract.ts";
+import { type Entry, earlierWindow } from "./conversation.ts";
+import type { RunControl } from "./run-control.ts";
+import { commit, type RunServices } from "./run-services.ts";
+import { resumeWrites, startWrites } from "./run-writes.ts";
+
+export interface Conversation {
+  /** Before this run. */
+  readonly earlier: readonly Entry[];
+  /** Of this run, the user's message first. Grows with the run. */
+  readonly own: Entry[];
+}
+
+/** Starts a queued run, or goes on with one that an earlier attempt left. */
+export async function takeUp(control: RunControl, services: RunServices, historyLimit: number): Promise<Conversation> {
+  return control.run.status === "queued"
+    ? begin(control, services, historyLimit)
+    : resume(control, services, historyLimit);
+}
+
+async function begin(control: RunControl, services: RunServices, historyLimit: number): Promise<Conversation> {
+  const { run } = control;
+  const earlier = await lastMessages(services, run.sessionId, historyLimit - 1);
+  const { writes, patch } = startWrites(run, services.clock.nowMs());
+  await commit(services.backend, writes);
+  control.run = { ...run, ...patch, version: run.version + 1 };
+  control.announced = true;
+  return {
+    earlier: earlierWindow(earlier, historyLimit - 1),
+    own: [{ turn: 0, message: { role: "user", content: run.input } }],
+  };
+}
+
+async function resume(control: RunControl, services: RunServices, historyLimit: number): Promise<Conversation> {
+  const { run } = control;
+  const own = await services.backend.messages(run.sessionId, { runId: run.id });
+  const recent = await lastMessages(services, run.sessionId, own.length + historyLimit - 1);
+  if (!control.announced) {
+    control.inheritedTurn = own.at(-1)?.turn ?? 0;
+    await commit(services.backend, resumeWrites(run, services.clock.nowMs()));
+    control.announced = true;
+  }
+  const earlier = recent.filter((message) => message.runId !== run.id);
+  return { earlier: earlierWindow(earlier, historyLimit - 1), own: [...own] };
+}
+
+async function lastMessages(
+  { backend }: RunServices,
+  sessionId: string,
+  limit: number,
+): Promise<readonly MessageRecord[]> {
+  return limit <= 0 ? [] : backend.messages(sessionId, { limit });
+}

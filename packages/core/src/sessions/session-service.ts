@@ -1,0 +1,231 @@
+/** Conversations: opening them, taking messages into them, ending them. */
+import { type Clock, MAX_MESSAGE_CHARACTERS, type NewId } from "@leafmesh/protocol";
+import type { EntryPoint, Mesh } from "../config/mesh.ts";
+import { EngineError } from "../runs/engine-error.ts";
+import { CommitConflict, commit } from "../runs/run-services.ts";
+import type { Backend, RunRecord, SessionRecord, Write } from "../storage/contract.ts";
+import { type DeviceInput, knownDevice, mergeDevices, type Sealer } from "./device-list.ts";
+import { KeyedLock } from "./keyed-lock.ts";
+
+export interface CreateSessionRequest {
+  /** Default: the mesh's first entry point. */
+  readonly entryPoint?: string | undefined;
+  /** Name of the API key that asks; only it sees the session. `undefined` on a mesh without keys. */
+  readonly owner?: string | undefined;
+  /** Merged into the conversation's devices by id; an empty list clears them; `undefined` leaves them. */
+  readonly devices?: readonly DeviceInput[] | undefined;
+  /** Free data of the app. Merged over the session's, key by key. */
+  readonly context?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface SubmitRequest extends CreateSessionRequest {
+  /** Continue this conversation; `undefined` opens a new one. */
+  readonly sessionId?: string | undefined;
+  /** What the user says, at most `MAX_MESSAGE_CHARACTERS`. */
+  readonly message: string;
+  /** Milliseconds until the run's deadline; at most the mesh's `limits.run_timeout`, which is the default. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface Submitted {
+  readonly sessionId: string;
+  readonly runId: string;
+  /** The agent that works on the message. */
+  readonly agent: string;
+}
+
+export interface SessionServiceOptions {
+  readonly backend: Backend;
+  readonly sealer: Sealer;
+  readonly clock: Clock;
+  readonly newId: NewId;
+  /** The mesh in force. */
+  mesh(): Mesh;
+  /** Takes charge of a run that was just stored as queued. */
+  queue(run: RunRecord): Promise<void>;
+  /** Cancels the session's unfinished runs and resolves when they have ended. */
+  cancelRuns(sessionId: string): Promise<void>;
+}
+
+export class SessionService {
+  readonly #options: SessionServiceOptions;
+  /** Per session: devices and runs of concurrent requests enter in order of arrival. Per owner: sessions are counted. */
+  readonly #locks = new KeyedLock();
+
+  constructor(options: SessionServiceOptions) {
+    this.#options = options;
+  }
+
+  async create(request: CreateSessionRequest): Promise<{ sessionId: string }> {
+    const { session, writes } = this.#newSession(request);
+    await this.#commitNew(session, writes);
+    return { sessionId: session.id };
+  }
+
+  async submit(request: SubmitRequest): Promise<Submitted> {
+    if (request.message.length > MAX_MESSAGE_CHARACTERS) {
+      throw new EngineError("message_too_long", `A message has at most ${MAX_MESSAGE_CHARACTERS} characters.`);
+    }
+    const { sessionId } = request;
+    if (sessionId !== undefined) return this.#locks.run(sessionId, () => this.#continue(sessionId, request));
+    const { session, entryPoint, writes } = this.#newSession(request);
+    const run = this.#newRun(session.id, entryPoint, request);
+    await this.#commitNew(session, [...writes, ...runWrites(run)]);
+    return this.#queue(run);
+  }
+
+  /** Ends the session: its runs are cancelled first. A session that has ended, or was active since `idleBefore`, stays as it is. */
+  end(sessionId: string, idleBefore?: number): Promise<void> {
+    const { backend, clock } = this.#options;
+    return this.#locks.run(sessionId, async () => {
+      const session = await backend.session(sessionId);
+      if (!session) throw noSuchSession();
+      if (session.endedAt !== undefined) return;
+      if (idleBefore !== undefined && session.lastActiveAt >= idleBefore) return;
+      await this.#options.cancelRuns(sessionId);
+      const ended = await backend.commit([{ kind: "session.end", sessionId, at: clock.nowMs() }]);
+      if (ended.committed) {
+        backend.publishTransient(sessionId, { type: "stream_end", payload: { reason: "session_ended" } });
+      }
+    });
+  }
+
+  async #continue(sessionId: string, request: SubmitRequest): Promise<Submitted> {
+    const { backend, clock } = this.#options;
+    const session = await backend.session(sessionId);
+    if (!session || session.owner !== request.owner) throw noSuchSession();
+    if (session.endedAt !== undefined) throw sessionEnded();
+    const mesh = this.#options.mesh();
+    const entryPoint = findEntryPoint(mesh, request.entryPoint ?? session.entryPoint);
+    await this.#refuseLongQueue(sessionId, mesh.limits.maxQueuedRunsPerSession);
+
+    const at = clock.nowMs();
+    const run = this.#newRun(sessionId, entryPoint, request);
+    const stored = request.devices ? await backend.devices(sessionId) : [];
+    const context = request.context && { context: { ...session.context, ...request.context } };
+    try {
+      await commit(backend, [
+        { kind: "session.touch", sessionId, at, ...context },
+        ...this.#deviceWrites(sessionId, stored, request.devices, at),
+        ...runWrites(run),
+      ]);
+    } catch (error) {
+      // The only thing that can have changed under the lock: another process ended the session.
+      throw error instanceof CommitConflict ? sessionEnded() : error;
+    }
+    return this.#queue(run);
+  }
+
+  async #refuseLongQueue(sessionId: string, max: number): Promise<void> {
+    const queued = await this.#options.backend.runs({ sessionId, statuses: ["queued"], limit: max });
+    if (queued.length < max) return;
+    throw new EngineError(
+      "too_many_queued_runs",
+      `${max} messages of this conversation wait already (limits.max_queued_runs_per_session). Send it again when one has been answered.`,
+    );
+  }
+
+  async #commitNew(session: SessionRecord, writes: readonly Write[]): Promise<void> {
+    const { backend } = this.#options;
+    const max = this.#options.mesh().limits.maxSessionsPerKey;
+    await this.#locks.run(`owner:${session.owner ?? ""}`, async () => {
+      if ((await backend.countOpenSessions(session.owner)) >= max) {
+        throw new EngineError(
+          "too_many_sessions",
+          `${max} conversations are open (limits.max_sessions_per_key). End one with DELETE /api/sessions/{id} first.`,
+        );
+      }
+      await commit(backend, writes);
+    });
+  }
+
+  #newSession(request: CreateSessionRequest) {
+    const mesh = this.#options.mesh();
+    const entryPoint = findEntryPoint(mesh, request.entryPoint);
+    const at = this.#options.clock.nowMs();
+    const session: SessionRecord = {
+      id: this.#options.newId("ses"),
+      meshName: mesh.name,
+      entryPoint: entryPoint.name,
+      owner: request.owner,
+      createdAt: at,
+      lastActiveAt: at,
+      context: request.context ?? {},
+    };
+    const writes: Write[] = [
+      { kind: "session.create", session },
+      {
+        kind: "event.append",
+        sessionId: session.id,
+        at,
+        event: { type: "session.created", payload: { entry_point: entryPoint.name } },
+      },
+      ...this.#deviceWrites(session.id, [], request.devices, at),
+    ];
+    return { session, entryPoint, writes };
+  }
+
+  #deviceWrites(
+    sessionId: string,
+    stored: Parameters<typeof mergeDevices>[0],
+    given: readonly DeviceInput[] | undefined,
+    at: number,
+  ): Write[] {
+    if (!given || (given.length === 0 && stored.length === 0)) return [];
+    const devices = mergeDevices(stored, given, sessionId, this.#options.sealer);
+    const event = { type: "devices.changed", payload: { devices: devices.map(knownDevice) } } as const;
+    return [
+      { kind: "devices.replace", sessionId, devices },
+      { kind: "event.append", sessionId, at, event },
+    ];
+  }
+
+  #newRun(sessionId: string, entryPoint: EntryPoint, { message, timeoutMs = Number.POSITIVE_INFINITY }: SubmitRequest) {
+    const at = this.#options.clock.nowMs();
+    const run: RunRecord = {
+      id: this.#options.newId("run"),
+      sessionId,
+      agent: entryPoint.target,
+      status: "queued",
+      input: message,
+      createdAt: at,
+      deadlineAt: at + Math.min(timeoutMs, this.#options.mesh().limits.runTimeoutMs),
+      version: 1,
+    };
+    return run;
+  }
+
+  async #queue(run: RunRecord): Promise<Submitted> {
+    await this.#options.queue(run);
+    return { sessionId: run.sessionId, runId: run.id, agent: run.agent };
+  }
+}
+
+function runWrites(run: RunRecord): Write[] {
+  const { id, sessionId, agent, input, createdAt: at } = run;
+  return [
+    { kind: "run.create", run },
+    {
+      kind: "event.append",
+      sessionId,
+      at,
+      event: { type: "message.received", payload: { run_id: id, content: input } },
+    },
+    { kind: "event.append", sessionId, at, event: { type: "run.queued", payload: { run_id: id, agent } } },
+  ];
+}
+
+function findEntryPoint({ entryPoints }: Mesh, name: string | undefined): EntryPoint {
+  const found = name === undefined ? entryPoints[0] : entryPoints.find((candidate) => candidate.name === name);
+  if (found) return found;
+  const names = entryPoints.map((candidate) => candidate.name).join(", ");
+  throw new EngineError("no_such_entry_point", `There is no entry point ${JSON.stringify(name)}. There are: ${names}.`);
+}
+
+function noSuchSession(): EngineError {
+  return new EngineError("no_such_session", "There is no such session.");
+}
+
+function sessionEnded(): EngineError {
+  return new EngineError("session_ended", "The session has ended. Start a new one.");
+}
