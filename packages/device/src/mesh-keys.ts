@@ -1,11 +1,13 @@
-import { type MeshKey, meshKeySchema } from "@leafmesh/protocol";
+import { type MeshKey, meshKeySchema, systemClock } from "@leafmesh/protocol";
 import { isAllowedHttpAddress } from "./addresses.ts";
+import { deadline } from "./deadline.ts";
+import { parseJson } from "./frames.ts";
 
 /** Where a mesh publishes the keys that its rings are signed with, below its own address. */
 export const MESH_KEYS_PATH = "/.well-known/leafmesh-keys";
 
 const MAX_KEYS_BYTES = 16 * 1024;
-const DEFAULT_TIMEOUT_MS = 10_000;
+const FETCH_WITHIN_MS = 10_000;
 
 export interface FetchMeshKeysOptions {
   readonly fetch?: typeof fetch;
@@ -20,12 +22,18 @@ export async function fetchMeshKeys(meshUrl: string, options: FetchMeshKeysOptio
   if (!isAllowedHttpAddress(meshUrl)) {
     throw new TypeError(`The mesh's address "${meshUrl}" is not https, and it is not on this machine`);
   }
-  const timeout = AbortSignal.timeout(DEFAULT_TIMEOUT_MS);
-  const response = await (options.fetch ?? fetch)(meshUrl.replace(/\/+$/, "") + MESH_KEYS_PATH, {
-    redirect: "error",
-    signal: options.signal ? AbortSignal.any([options.signal, timeout]) : timeout,
-  });
-  const text = await response.text();
+  const limit = deadline(systemClock, FETCH_WITHIN_MS, options.signal);
+  let response: Response;
+  let text: string;
+  try {
+    response = await (options.fetch ?? fetch)(meshUrl.replace(/\/+$/, "") + MESH_KEYS_PATH, {
+      redirect: "error",
+      signal: limit.signal,
+    });
+    text = await response.text();
+  } finally {
+    limit.dispose();
+  }
   if (!response.ok) throw new Error(`The mesh at ${meshUrl} answered ${response.status} when asked for its keys`);
   const keys = text.length <= MAX_KEYS_BYTES ? parseMeshKeys(text) : undefined;
   if (!keys) throw new Error(`The mesh at ${meshUrl} did not answer with keys`);
@@ -34,12 +42,7 @@ export async function fetchMeshKeys(meshUrl: string, options: FetchMeshKeysOptio
 
 /** Keys from JSON text, either the published `{ "keys": [...] }` or a list alone; `undefined` when it is neither. */
 export function parseMeshKeys(text: string): readonly MeshKey[] | undefined {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const body = parseJson(text);
   const list = typeof body === "object" && body !== null && "keys" in body ? body.keys : body;
   const parsed = meshKeySchema.array().safeParse(list);
   return parsed.success ? parsed.data : undefined;

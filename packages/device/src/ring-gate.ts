@@ -11,6 +11,7 @@ import {
 } from "@leafmesh/protocol";
 import { isLoopbackAddress } from "./addresses.ts";
 import { errorText } from "./error-text.ts";
+import { parseJson } from "./frames.ts";
 
 /** How far this device's clock may be off before a good ring looks expired or not yet written. */
 export const CLOCK_SKEW_MS = 60_000;
@@ -52,7 +53,7 @@ export async function admitRing(input: unknown, rules: GateRules): Promise<GateV
   if (text === undefined) return refuse("malformed", "the ring is not JSON");
   const bytes = utf8Length(text);
   if (bytes > MAX_RING_BYTES) return refuse("too_large", `the ring has ${bytes} bytes, the limit is ${MAX_RING_BYTES}`);
-  const parsed = signedRingSchema.safeParse(parse(text));
+  const parsed = signedRingSchema.safeParse(parseJson(text));
   if (!parsed.success) return refuse("malformed", firstIssue(parsed.error.issues));
   const ring = parsed.data;
   if (ring.device !== rules.deviceId) return refuse("other_device", `the ring is for device "${ring.device}"`);
@@ -94,14 +95,6 @@ function refuse(fault: RingFault, detail: string): GateVerdict {
 function jsonOf(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
-  } catch {
-    return undefined;
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
   } catch {
     return undefined;
   }

@@ -20,8 +20,10 @@ import {
 import { type Backoff, createBackoff } from "../backoff.ts";
 import { type DeviceRoom, type DeviceRoomEvent, JoinError, type QueueResult, type RoomEnd } from "../connector.ts";
 import { createEventQueue } from "../event-queue.ts";
+import { isExtension, parseJson } from "../frames.ts";
 import { type Liveness, watchLiveness } from "../liveness.ts";
 import { openSocket, type Socket, type WebSocketConstructor } from "../socket.ts";
+import { joinFault, roomEnd } from "./leafmesh-codes.ts";
 import { createOutbox } from "./outbox.ts";
 
 export interface SeatDependencies {
@@ -236,7 +238,7 @@ class Seat implements DeviceRoom {
 
   #text(data: string): void {
     this.#liveness?.heard();
-    const value = parse(data);
+    const value = parseJson(data);
     const frame = serviceFrameSchema.safeParse(value);
     if (frame.success) this.#frame(frame.data);
     else if (!isExtension(value)) this.#break(`a frame that is not of the protocol: ${frame.error.issues[0]?.message}`);
@@ -368,53 +370,4 @@ class Seat implements DeviceRoom {
   #wake(): void {
     for (const look of [...this.#waiters]) look();
   }
-}
-
-/** @internal What a refused first hello means. */
-export function joinFault(code: number): JoinError["kind"] {
-  switch (code) {
-    case ROOM_CLOSE.finished:
-    case ROOM_CLOSE.closed:
-    case ROOM_CLOSE.expired:
-    case ROOM_CLOSE.tokenRefused:
-    case ROOM_CLOSE.noSuchRoom:
-      return "over";
-    case ROOM_CLOSE.seatTaken:
-    case ROOM_CLOSE.replaced:
-      return "seat_taken";
-    default:
-      return "unsupported";
-  }
-}
-
-function roomEnd(code: number): RoomEnd {
-  switch (code) {
-    case ROOM_CLOSE.finished:
-    case ROOM_CLOSE.closed:
-      return "closed";
-    case ROOM_CLOSE.replaced:
-      return "replaced";
-    case ROOM_CLOSE.expired:
-      return "expired";
-    case ROOM_CLOSE.noSuchRoom:
-      return "lost";
-    case ROOM_CLOSE.tokenRefused:
-    case ROOM_CLOSE.seatTaken:
-      return "refused";
-    default:
-      return "protocol";
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Frame types that start with `x-` are somebody's extension and ignored. */
-function isExtension(value: unknown): boolean {
-  return typeof value === "object" && value !== null && "type" in value && String(value.type).startsWith("x-");
 }

@@ -16,7 +16,8 @@ import {
 import { isAllowedSocketAddress } from "../addresses.ts";
 import { type Connector, JoinError } from "../connector.ts";
 import { openSocket, runtimeWebSocket, type WebSocketConstructor } from "../socket.ts";
-import { CLIENT, joinFault, MAX_SERVICE_FRAME_BYTES, takeSeat } from "./leafmesh-seat.ts";
+import { joinFault } from "./leafmesh-codes.ts";
+import { CLIENT, MAX_SERVICE_FRAME_BYTES, takeSeat } from "./leafmesh-seat.ts";
 
 export interface LeafmeshConnectorOptions {
   /** The runtime's own unless given. */

@@ -1,0 +1,1 @@
+export { type FileLedger, type FileLedgerOptions, openFileLedger } from "./file-ledger.ts";
