@@ -1,0 +1,152 @@
+import type { Clock, Logger, StoredEvent } from "@leafmesh/protocol";
+import { type Backend, StorageError, type Write } from "../contract.ts";
+import { createSessionBus } from "./bus.ts";
+import { type Checkpoints, createCheckpoints } from "./checkpoints.ts";
+import { type Committer, createCommitter } from "./committer.ts";
+import { IN_MEMORY, type OpenedDatabase, openDatabase } from "./database.ts";
+import { toStorageError } from "./errors.ts";
+import { migrateDatabase } from "./migrations.ts";
+import { createReads } from "./reads.ts";
+import { wholeMs } from "./rows.ts";
+import { createRunQueue } from "./run-queue.ts";
+import { createPrepare } from "./statements.ts";
+import { createApplyWrite } from "./writes.ts";
+
+export interface EmbeddedBackendOptions {
+  /** The database file, or `:memory:` for a store that dies with the process. */
+  readonly path: string;
+  /**
+   * `false` (the default of mesh.yaml): a commit survives the death of the process; the last ones may be lost when
+   * the machine loses power. `true`: every commit is on the disk before it resolves.
+   */
+  readonly durable: boolean;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+interface OpenStore {
+  readonly opened: OpenedDatabase;
+  readonly reads: ReturnType<typeof createReads>;
+  readonly committer: Committer;
+  readonly checkpoints: Checkpoints | undefined;
+  probe(): void;
+}
+
+/**
+ * Storage in one SQLite file, with the queue and the bus inside the process. Making it touches nothing; `migrate`
+ * opens the file, takes it for this process alone and brings its schema up to date.
+ */
+export function createEmbeddedBackend(options: EmbeddedBackendOptions): Backend {
+  const { logger } = options;
+  const bus = createSessionBus(logger);
+  const queue = createRunQueue(logger);
+  let store: OpenStore | undefined;
+  let closed = false;
+
+  const open = (): OpenStore => {
+    if (store) return store;
+    if (closed) throw new StorageError("unavailable", `the store ${options.path} is closed`);
+    throw new Error("the store is used before migrate()");
+  };
+
+  /** Runs `use` on the open store; what SQLite throws becomes a {@link StorageError}. */
+  const using = async <Result>(use: (store: OpenStore) => Result | Promise<Result>): Promise<Result> => {
+    const current = open();
+    try {
+      return await use(current);
+    } catch (error) {
+      throw toStorageError(error, current.opened.file);
+    }
+  };
+
+  return {
+    kind: "embedded",
+    queue,
+
+    async migrate() {
+      if (store) return;
+      if (closed) throw new StorageError("unavailable", `the store ${options.path} is closed`);
+      store = openStore(options, (events) => bus.publish(events));
+    },
+    probe: () => using((store) => store.probe()),
+    commit: (writes) => using((store) => store.committer.commit(writes)),
+
+    session: (id) => using((store) => store.reads.session(id)),
+    sessions: (query) => using((store) => store.reads.sessions(query)),
+    countOpenSessions: (owner) => using((store) => store.reads.countOpenSessions(owner)),
+    idleSessions: (before, limit) => using((store) => store.reads.idleSessions(before, limit)),
+    devices: (sessionId) => using((store) => store.reads.devices(sessionId)),
+    messages: (sessionId, query) => using((store) => store.reads.messages(sessionId, query)),
+    run: (id) => using((store) => store.reads.run(id)),
+    runs: (query) => using((store) => store.reads.runs(query)),
+    wait: (id) => using((store) => store.reads.wait(id)),
+    call: (id) => using((store) => store.reads.call(id)),
+    calls: (query) => using((store) => store.reads.calls(query)),
+    offers: (callId) => using((store) => store.reads.offers(callId)),
+    events: (sessionId, page) => using((store) => store.reads.events(sessionId, page)),
+    lastEventSeq: (sessionId) => using((store) => store.reads.lastEventSeq(sessionId)),
+    upload: (id) => using((store) => store.reads.upload(id)),
+
+    subscribe: bus.subscribe,
+    publishTransient: bus.publishTransient,
+
+    async close() {
+      closed = true;
+      await queue.stop();
+      const closing = store;
+      store = undefined;
+      if (!closing) return;
+      closing.committer.flush();
+      closing.checkpoints?.close();
+      closing.opened.close();
+    },
+  };
+}
+
+function openStore(options: EmbeddedBackendOptions, publish: (events: readonly StoredEvent[]) => void): OpenStore {
+  const { clock, logger } = options;
+  const opened = openDatabase(options.path, { durable: options.durable });
+  const { database, file } = opened;
+  try {
+    migrateDatabase(database, file, clock);
+    const prepare = createPrepare(database);
+    const checkpoints = file === IN_MEMORY ? undefined : createCheckpoints({ database, file, clock, logger });
+    const writeProbe = database.prepare(
+      "insert into probe (id, at) values (1, ?) on conflict (id) do update set at = excluded.at",
+    );
+    return {
+      opened,
+      reads: createReads(prepare),
+      checkpoints,
+      committer: createCommitter({
+        database,
+        applyWrite: createApplyWrite(prepare),
+        onCommitted(writes, events) {
+          checkpoints?.written(pagesOf(writes));
+          if (writes.some(erases)) checkpoints?.erased();
+          publish(events);
+        },
+      }),
+      probe() {
+        writeProbe.run(wholeMs(clock.nowMs()));
+        checkpoints?.written(1);
+      },
+    };
+  } catch (error) {
+    opened.close();
+    throw toStorageError(error, file);
+  }
+}
+
+/** About how many pages of the log the writes filled: a row and its indexes, and the content of an upload. */
+function pagesOf(writes: readonly Write[]): number {
+  let pages = 0;
+  for (const write of writes)
+    pages += write.kind === "upload.create" ? 2 + write.upload.sealedContent.length / 4096 : 2;
+  return pages;
+}
+
+/** Whether the write deletes sealed push tokens or uploads. */
+function erases(write: Write): boolean {
+  return write.kind === "session.end" || write.kind === "devices.replace";
+}

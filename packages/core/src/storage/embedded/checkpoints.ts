@@ -1,0 +1,82 @@
+import type { DatabaseSync } from "node:sqlite";
+import type { Clock, Logger, Timer } from "@leafmesh/protocol";
+
+/** After this long without a commit the log is copied into the database. */
+const IDLE_MS = 250;
+/** While commits keep coming it is copied after about this many pages: a few milliseconds of work. */
+const PAGES_PER_CHECKPOINT = 500;
+
+/**
+ * SQLite copies its write-ahead log into the database inside whichever commit makes the log 1000 pages long, and that
+ * commit waits. Here it happens between commits: when nothing was written for a while, or when much was.
+ * https://sqlite.org/wal.html#ckpt
+ */
+export interface Checkpoints {
+  /** To be called after every transaction with a guess at how many pages it wrote. */
+  written(pages: number): void;
+  /** To be called after a transaction that deleted what must not stay in any file. */
+  erased(): void;
+  /** Copies what is left and cuts the log off. */
+  close(): void;
+}
+
+export function createCheckpoints(options: {
+  readonly database: DatabaseSync;
+  readonly file: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}): Checkpoints {
+  const { database, file, clock, logger } = options;
+  const passive = database.prepare("pragma wal_checkpoint(passive)");
+  const truncate = database.prepare("pragma wal_checkpoint(truncate)");
+  let timer: Timer | undefined;
+  let soon: NodeJS.Immediate | undefined;
+  let pages = 0;
+  let pagesAtLastLook = 0;
+  /** Erased rows are still readable in old frames of the log until the log is cut off. */
+  let mustTruncate = false;
+  let failing = false;
+
+  const checkpoint = (): void => {
+    pages = 0;
+    try {
+      const { log, checkpointed } = passive.get() ?? {};
+      // Another program that reads the file keeps part of the log alive; then the next look tries again.
+      if (mustTruncate && log === checkpointed) mustTruncate = truncate.get()?.busy !== 0;
+      if (failing) logger.info("storage checkpoints work again", { file });
+      failing = false;
+    } catch (error) {
+      if (!failing) logger.warn("the write-ahead log could not be copied into the database", { file, error });
+      failing = true;
+    }
+  };
+
+  const look = (): void => {
+    timer = undefined;
+    const quiet = pages === pagesAtLastLook;
+    if (quiet) checkpoint();
+    pagesAtLastLook = pages;
+    if (!quiet || mustTruncate || failing) timer = clock.schedule(IDLE_MS, look);
+  };
+
+  return {
+    written(count) {
+      pages += count;
+      timer ??= clock.schedule(IDLE_MS, look);
+      if (pages < PAGES_PER_CHECKPOINT) return;
+      soon ??= setImmediate(() => {
+        soon = undefined;
+        checkpoint();
+      });
+    },
+    erased() {
+      mustTruncate = true;
+    },
+    close() {
+      timer?.cancel();
+      clearImmediate(soon);
+      mustTruncate = true;
+      checkpoint();
+    },
+  };
+}

@@ -1,0 +1,148 @@
+import type { DatabaseSync } from "node:sqlite";
+import type { StoredEvent } from "@leafmesh/protocol";
+import type { CommitResult, Write } from "../contract.ts";
+import { brokenConstraint } from "./errors.ts";
+import type { ApplyWrite } from "./writes.ts";
+
+/** How many commits may share one transaction: bounds how long the event loop stands still for it. */
+const LARGEST_GROUP = 128;
+
+/**
+ * Commits that arrive in one turn of the event loop share one transaction, and so one sync of the disk and one copy of
+ * each page that they touch. Each is still all or nothing on its own.
+ */
+export interface Committer {
+  commit(writes: readonly Write[]): Promise<CommitResult>;
+  /** Writes what still waits for its group. */
+  flush(): void;
+}
+
+export interface CommitterOptions {
+  readonly database: DatabaseSync;
+  readonly applyWrite: ApplyWrite;
+  /** Called after each transaction with what it holds, in the order of the commits. */
+  onCommitted(writes: readonly Write[], events: readonly StoredEvent[]): void;
+}
+
+interface Pending {
+  readonly writes: readonly Write[];
+  resolve(result: CommitResult): void;
+  reject(error: unknown): void;
+}
+
+/** What became of one commit of a group. */
+type Fate = CommitResult | { readonly failed: unknown };
+
+export function createCommitter({ database, applyWrite, onCommitted }: CommitterOptions): Committer {
+  const begin = database.prepare("begin immediate");
+  const end = database.prepare("commit");
+  const savepoint = database.prepare("savepoint one_commit");
+  const release = database.prepare("release one_commit");
+  const undo = database.prepare("rollback to one_commit");
+  let waiting: Pending[] = [];
+  let scheduled: NodeJS.Immediate | undefined;
+
+  const rollback = (): void => {
+    if (database.isTransaction) database.exec("rollback");
+  };
+
+  const applyAll = (writes: readonly Write[]): CommitResult => {
+    const events: StoredEvent[] = [];
+    for (const [at, write] of writes.entries()) {
+      const reason = applyOne(applyWrite, write, events);
+      if (reason) return { committed: false, at, reason };
+    }
+    return { committed: true, events };
+  };
+
+  /** A failure that ended the whole transaction, as a full disk may, is thrown. */
+  const applyToSavepoint = ({ writes }: Pending): Fate => {
+    savepoint.run();
+    let fate: Fate;
+    try {
+      fate = applyAll(writes);
+    } catch (failed) {
+      if (!database.isTransaction) throw failed;
+      fate = { failed };
+    }
+    if (!isCommitted(fate)) undo.run();
+    release.run();
+    return fate;
+  };
+
+  /** Alone in its transaction, a commit needs no savepoint. */
+  const applyAlone = ({ writes }: Pending): Fate => {
+    const result = applyAll(writes);
+    if (!result.committed) rollback();
+    return result;
+  };
+
+  /** The fate of each, in order; throws when none was written. */
+  const transact = (group: readonly Pending[]): Fate[] => {
+    try {
+      begin.run();
+      const fates = group.map(group.length === 1 ? applyAlone : applyToSavepoint);
+      if (database.isTransaction) end.run();
+      return fates;
+    } catch (error) {
+      rollback();
+      throw error;
+    }
+  };
+
+  const run = (group: readonly Pending[]): void => {
+    let fates: Fate[];
+    try {
+      fates = transact(group);
+    } catch (error) {
+      for (const pending of group) pending.reject(error);
+      return;
+    }
+    const kept = group.filter((_pending, index) => isCommitted(fates[index]));
+    if (kept.length > 0) {
+      onCommitted(
+        kept.flatMap((pending) => pending.writes),
+        fates.filter(isCommitted).flatMap((fate) => fate.events),
+      );
+    }
+    for (const [index, fate] of fates.entries()) {
+      if ("failed" in fate) group[index]?.reject(fate.failed);
+      else group[index]?.resolve(fate);
+    }
+  };
+
+  const runGroup = (): void => {
+    scheduled = undefined;
+    const group = waiting.slice(0, LARGEST_GROUP);
+    waiting = waiting.slice(LARGEST_GROUP);
+    if (waiting.length > 0) scheduled = setImmediate(runGroup);
+    run(group);
+  };
+
+  return {
+    commit(writes) {
+      return new Promise<CommitResult>((resolve, reject) => {
+        waiting.push({ writes, resolve, reject });
+        scheduled ??= setImmediate(runGroup);
+      });
+    },
+    flush() {
+      clearImmediate(scheduled);
+      while (waiting.length > 0) runGroup();
+    },
+  };
+}
+
+function isCommitted(fate: Fate | undefined): fate is Extract<CommitResult, { committed: true }> {
+  return fate !== undefined && "committed" in fate && fate.committed;
+}
+
+function applyOne(applyWrite: ApplyWrite, write: Write, events: StoredEvent[]) {
+  try {
+    return applyWrite(write, events);
+  } catch (error) {
+    const reason = brokenConstraint(error);
+    if (!reason) throw error;
+    return reason;
+  }
+}

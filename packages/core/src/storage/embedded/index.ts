@@ -1,0 +1,1 @@
+export { createEmbeddedBackend, type EmbeddedBackendOptions } from "./backend.ts";

@@ -1,0 +1,206 @@
+/** The reads of the contract. Each is one prepared query; a query with optional parts is one query for each form. */
+import { sql } from "kysely";
+import type { Backend } from "../contract.ts";
+import { builder } from "./compile.ts";
+import { toCall, toDevice, toEvent, toMessage, toOffer, toRun, toSession, toUpload, toWait } from "./rows.ts";
+import type { Prepare, Statement } from "./statements.ts";
+import type { CallRow, EventRow, MessageRow, RunRow, SessionRow } from "./tables.ts";
+
+type Reads = {
+  [Name in
+    | "session"
+    | "sessions"
+    | "countOpenSessions"
+    | "idleSessions"
+    | "devices"
+    | "messages"
+    | "run"
+    | "runs"
+    | "wait"
+    | "call"
+    | "calls"
+    | "offers"
+    | "events"
+    | "lastEventSeq"
+    | "upload"]: (...given: Parameters<Backend[Name]>) => Awaited<ReturnType<Backend[Name]>>;
+};
+
+/** What SQLite takes for "no limit". */
+const NO_LIMIT = -1;
+
+/** Order of insertion: decides between records of one millisecond. */
+const ROWID = sql<number>`rowid`;
+
+/** As the partial index has it, which is how SQLite knows that the index serves. */
+const OPEN_RUN = sql<boolean>`status in ('queued', 'running', 'suspended')`;
+
+export function createReads(prepare: Prepare): Reads {
+  const byId = {
+    session: prepare((key: { id: string }) => builder.selectFrom("sessions").selectAll().where("id", "=", key.id)),
+    run: prepare((key: { id: string }) => builder.selectFrom("runs").selectAll().where("id", "=", key.id)),
+    wait: prepare((key: { id: string }) => builder.selectFrom("waits").selectAll().where("id", "=", key.id)),
+    call: prepare((key: { id: string }) => builder.selectFrom("calls").selectAll().where("id", "=", key.id)),
+    upload: prepare((key: { id: string }) => builder.selectFrom("uploads").selectAll().where("id", "=", key.id)),
+  };
+
+  type SessionPage = { owner: string | null; before: number; limit: number };
+  type SummaryRow = SessionRow & { running: number };
+  const sessionPages = forms<SessionPage, SummaryRow, "owner">((has) =>
+    prepare((page: SessionPage) => {
+      const query = builder
+        .selectFrom("sessions")
+        .selectAll("sessions")
+        .select(sql<number>`exists (select 1 from runs where session_id = sessions.id and ${OPEN_RUN})`.as("running"))
+        .where("created_at", "<", page.before)
+        .orderBy("created_at", "desc")
+        .orderBy(ROWID, "desc")
+        .limit(page.limit);
+      return has.owner ? query.where("owner", "=", page.owner) : query;
+    }),
+  );
+
+  const openSessions = prepare((key: { owner: string | null }) =>
+    builder
+      .selectFrom("sessions")
+      .select(sql<number>`count(*)`.as("count"))
+      .where("owner", "is", key.owner)
+      .where("ended_at", "is", null),
+  );
+
+  const idle = prepare((page: { before: number; limit: number }) =>
+    builder
+      .selectFrom("sessions")
+      .selectAll("sessions")
+      .where("ended_at", "is", null)
+      .where("last_active_at", "<", page.before)
+      .where(sql<boolean>`not exists (select 1 from runs where session_id = sessions.id and ${OPEN_RUN})`)
+      .orderBy("last_active_at")
+      .limit(page.limit),
+  );
+
+  const devices = prepare((key: { session_id: string }) =>
+    builder.selectFrom("devices").selectAll().where("session_id", "=", key.session_id).orderBy("position"),
+  );
+
+  type MessagePage = { session_id: string; run_id: string; limit: number };
+  const messagePages = forms<MessagePage, MessageRow, "run_id">((has) =>
+    prepare((page: MessagePage) => {
+      const query = builder
+        .selectFrom("messages")
+        .selectAll()
+        .where("session_id", "=", page.session_id)
+        .orderBy("position", "desc")
+        .limit(page.limit);
+      return has.run_id ? query.where("run_id", "=", page.run_id) : query;
+    }),
+  );
+
+  type RunPage = { session_id: string; statuses_json: string; limit: number };
+  const runPages = forms<RunPage, RunRow, "session_id" | "statuses_json">((has) =>
+    prepare((page: RunPage) => {
+      let query = builder.selectFrom("runs").selectAll().orderBy("created_at").orderBy(ROWID).limit(page.limit);
+      if (has.session_id) query = query.where("session_id", "=", page.session_id);
+      if (has.statuses_json) query = query.where(oneOf("status", page.statuses_json));
+      return query;
+    }),
+  );
+
+  type CallPage = { session_id: string; run_id: string; states_json: string; limit: number };
+  const callPages = forms<CallPage, CallRow, "session_id" | "run_id" | "states_json">((has) =>
+    prepare((page: CallPage) => {
+      let query = builder.selectFrom("calls").selectAll().orderBy("created_at").orderBy(ROWID).limit(page.limit);
+      if (has.session_id) query = query.where("session_id", "=", page.session_id);
+      if (has.run_id) query = query.where("run_id", "=", page.run_id);
+      if (has.states_json) query = query.where(oneOf("state", page.states_json));
+      return query;
+    }),
+  );
+
+  const offers = prepare((key: { call_id: string }) =>
+    builder.selectFrom("offers").selectAll().where("call_id", "=", key.call_id).orderBy("position"),
+  );
+
+  type EventPage = { session_id: string; after: number; types_json: string; limit: number };
+  const eventPages = forms<EventPage, EventRow, "types_json">((has) =>
+    prepare((page: EventPage) => {
+      const query = builder
+        .selectFrom("events")
+        .selectAll()
+        .where("session_id", "=", page.session_id)
+        .where("seq", ">", page.after)
+        .orderBy("seq")
+        .limit(page.limit);
+      return has.types_json ? query.where(oneOf("type", page.types_json)) : query;
+    }),
+  );
+
+  const lastSeq = prepare((key: { session_id: string }) =>
+    builder
+      .selectFrom("events")
+      .select(sql<number>`coalesce(max(seq), 0)`.as("seq"))
+      .where("session_id", "=", key.session_id),
+  );
+
+  return {
+    session: (id) => mapped(byId.session.get({ id }), toSession),
+    run: (id) => mapped(byId.run.get({ id }), toRun),
+    wait: (id) => mapped(byId.wait.get({ id }), toWait),
+    call: (id) => mapped(byId.call.get({ id }), toCall),
+    upload: (id) => mapped(byId.upload.get({ id }), toUpload),
+
+    sessions: ({ owner, limit, before = Number.MAX_SAFE_INTEGER }) =>
+      sessionPages({ owner: owner ?? null, before, limit }, { owner: owner !== undefined }).map((row) => ({
+        session: toSession(row),
+        state: row.ended_at !== null ? "ended" : row.running ? "running" : "idle",
+      })),
+    countOpenSessions: (owner) => openSessions.get({ owner: owner ?? null })?.count ?? 0,
+    idleSessions: (before, limit) => idle.all({ before, limit }).map(toSession),
+    devices: (sessionId) => devices.all({ session_id: sessionId }).map(toDevice),
+    messages: (sessionId, { runId, limit = NO_LIMIT } = {}) =>
+      messagePages({ session_id: sessionId, run_id: runId ?? "", limit }, { run_id: runId !== undefined })
+        .reverse()
+        .map(toMessage),
+    runs: ({ sessionId, statuses, limit = NO_LIMIT }) =>
+      runPages(
+        { session_id: sessionId ?? "", statuses_json: JSON.stringify(statuses ?? []), limit },
+        { session_id: sessionId !== undefined, statuses_json: statuses !== undefined },
+      ).map(toRun),
+    calls: ({ sessionId, runId, states, limit = NO_LIMIT }) =>
+      callPages(
+        { session_id: sessionId ?? "", run_id: runId ?? "", states_json: JSON.stringify(states ?? []), limit },
+        { session_id: sessionId !== undefined, run_id: runId !== undefined, states_json: states !== undefined },
+      ).map(toCall),
+    offers: (callId) => offers.all({ call_id: callId }).map(toOffer),
+    events: (sessionId, { after = 0, limit = NO_LIMIT, types } = {}) =>
+      eventPages(
+        { session_id: sessionId, after, types_json: JSON.stringify(types ?? []), limit },
+        { types_json: types !== undefined },
+      ).map(toEvent),
+    lastEventSeq: (sessionId) => lastSeq.get({ session_id: sessionId })?.seq ?? 0,
+  };
+}
+
+/** `column` is one of the texts in a JSON array. */
+function oneOf(column: string, json: string) {
+  return sql<boolean>`${sql.ref(column)} in (select value from json_each(${json}))`;
+}
+
+/** A query with optional parts: prepares each form that is asked for once. */
+function forms<Parameters extends object, Row, Part extends string>(
+  prepareForm: (has: Readonly<Record<Part, boolean>>) => Statement<Parameters, Row>,
+): (parameters: Parameters, has: Readonly<Record<Part, boolean>>) => Row[] {
+  const prepared = new Map<string, Statement<Parameters, Row>>();
+  return (parameters, has) => {
+    const form = Object.values(has).join();
+    let statement = prepared.get(form);
+    if (!statement) {
+      statement = prepareForm(has);
+      prepared.set(form, statement);
+    }
+    return statement.all(parameters);
+  };
+}
+
+function mapped<Row, Record>(row: Row | undefined, toRecord: (row: Row) => Record): Record | undefined {
+  return row === undefined ? undefined : toRecord(row);
+}

@@ -1,0 +1,284 @@
+/** Records to rows and back. */
+import type { StoredEvent } from "@leafmesh/protocol";
+import { z } from "zod";
+import type {
+  CallPatch,
+  CallRecord,
+  DeviceRecord,
+  MessageRecord,
+  OfferRecord,
+  RunPatch,
+  RunRecord,
+  SessionRecord,
+  UploadRecord,
+  WaitRecord,
+} from "../contract.ts";
+import {
+  capabilitiesSchema,
+  errorSchema,
+  fromJson,
+  fromOptionalJson,
+  messageSchema,
+  objectSchema,
+  roomSchema,
+  stringsSchema,
+  toJson,
+} from "./json-columns.ts";
+import type {
+  CallRow,
+  DeviceRow,
+  EventRow,
+  MessageRow,
+  OfferRow,
+  RunRow,
+  SessionRow,
+  UploadRow,
+  WaitRow,
+} from "./tables.ts";
+
+export const toSessionRow = (session: SessionRecord): SessionRow => ({
+  id: session.id,
+  mesh_name: session.meshName,
+  entry_point: session.entryPoint,
+  owner: session.owner ?? null,
+  created_at: wholeMs(session.createdAt),
+  last_active_at: wholeMs(session.lastActiveAt),
+  ended_at: optionalMs(session.endedAt),
+  context_json: JSON.stringify(session.context),
+});
+
+export const toSession = (row: SessionRow): SessionRecord => ({
+  id: row.id,
+  meshName: row.mesh_name,
+  entryPoint: row.entry_point,
+  owner: row.owner ?? undefined,
+  createdAt: row.created_at,
+  lastActiveAt: row.last_active_at,
+  endedAt: row.ended_at ?? undefined,
+  context: fromJson(row.context_json, objectSchema, "sessions.context_json", row.id),
+});
+
+export const toDeviceRow = (device: DeviceRecord, sessionId: string, position: number): DeviceRow => ({
+  session_id: sessionId,
+  position,
+  id: device.id,
+  name: device.name ?? null,
+  platform: device.platform ?? null,
+  capabilities_json: toJson(device.capabilities),
+  sealed_push_token: device.sealedPushToken,
+});
+
+export const toDevice = (row: DeviceRow): DeviceRecord => ({
+  sessionId: row.session_id,
+  id: row.id,
+  name: row.name ?? undefined,
+  platform: row.platform ?? undefined,
+  capabilities: fromOptionalJson(row.capabilities_json, capabilitiesSchema, "devices.capabilities_json", row.id),
+  sealedPushToken: row.sealed_push_token,
+});
+
+export const toRunRow = (run: RunRecord): RunRow => ({
+  id: run.id,
+  session_id: run.sessionId,
+  agent: run.agent,
+  status: run.status,
+  input: run.input,
+  reply: run.reply ?? null,
+  error_json: toJson(run.error),
+  created_at: wholeMs(run.createdAt),
+  started_at: optionalMs(run.startedAt),
+  finished_at: optionalMs(run.finishedAt),
+  deadline_at: wholeMs(run.deadlineAt),
+  version: run.version,
+});
+
+export const toRun = (row: RunRow): RunRecord => ({
+  id: row.id,
+  sessionId: row.session_id,
+  agent: row.agent,
+  status: row.status,
+  input: row.input,
+  reply: row.reply ?? undefined,
+  error: fromOptionalJson(row.error_json, errorSchema, "runs.error_json", row.id),
+  createdAt: row.created_at,
+  startedAt: row.started_at ?? undefined,
+  finishedAt: row.finished_at ?? undefined,
+  deadlineAt: row.deadline_at,
+  version: row.version,
+});
+
+/** Only the columns that the patch names; a name whose value is `undefined` clears its column. */
+export function toRunColumns(patch: RunPatch): Partial<RunRow> {
+  const columns: Partial<RunRow> = {};
+  if (patch.status !== undefined) columns.status = patch.status;
+  if ("reply" in patch) columns.reply = patch.reply ?? null;
+  if ("error" in patch) columns.error_json = toJson(patch.error);
+  if ("startedAt" in patch) columns.started_at = optionalMs(patch.startedAt);
+  if ("finishedAt" in patch) columns.finished_at = optionalMs(patch.finishedAt);
+  return columns;
+}
+
+export const toMessageRow = (message: Omit<MessageRecord, "position">): Omit<MessageRow, "position"> => ({
+  session_id: message.sessionId,
+  run_id: message.runId,
+  turn: message.turn,
+  agent: message.agent ?? null,
+  message_json: JSON.stringify(message.message),
+  created_at: wholeMs(message.createdAt),
+});
+
+export const toMessage = (row: MessageRow): MessageRecord => ({
+  sessionId: row.session_id,
+  position: row.position,
+  runId: row.run_id,
+  turn: row.turn,
+  agent: row.agent ?? undefined,
+  message: fromJson(row.message_json, messageSchema, "messages.message_json", `${row.session_id}/${row.position}`),
+  createdAt: row.created_at,
+});
+
+export const toWaitRow = (wait: WaitRecord): WaitRow => ({
+  id: wait.id,
+  run_id: wait.runId,
+  session_id: wait.sessionId,
+  agent: wait.agent,
+  face: wait.face,
+  turn: wait.turn,
+  state: wait.state,
+  deadline_at: wholeMs(wait.deadlineAt),
+  call_ids_json: JSON.stringify(wait.callIds),
+});
+
+export const toWait = (row: WaitRow): WaitRecord => ({
+  id: row.id,
+  runId: row.run_id,
+  sessionId: row.session_id,
+  agent: row.agent,
+  face: row.face,
+  turn: row.turn,
+  state: row.state,
+  deadlineAt: row.deadline_at,
+  callIds: fromJson(row.call_ids_json, stringsSchema, "waits.call_ids_json", row.id),
+});
+
+export const toCallRow = (call: CallRecord): CallRow => ({
+  id: call.id,
+  wait_id: call.waitId,
+  session_id: call.sessionId,
+  run_id: call.runId,
+  agent: call.agent,
+  face: call.face,
+  turn: call.turn,
+  position: call.position,
+  provider_call_id: call.providerCallId,
+  tool: call.tool,
+  arguments_json: JSON.stringify(call.arguments),
+  state: call.state,
+  reached: call.reached,
+  device: call.device ?? null,
+  room_json: toJson(call.room),
+  expires_at: wholeMs(call.expiresAt),
+  result_json: toJson(call.result),
+  outcome: call.outcome ?? null,
+  result_digest: call.resultDigest ?? null,
+  created_at: wholeMs(call.createdAt),
+  settled_at: optionalMs(call.settledAt),
+  used_at: optionalMs(call.usedAt),
+  version: call.version,
+});
+
+export const toCall = (row: CallRow): CallRecord => ({
+  id: row.id,
+  waitId: row.wait_id,
+  sessionId: row.session_id,
+  runId: row.run_id,
+  agent: row.agent,
+  face: row.face,
+  turn: row.turn,
+  position: row.position,
+  providerCallId: row.provider_call_id,
+  tool: row.tool,
+  arguments: fromJson(row.arguments_json, objectSchema, "calls.arguments_json", row.id),
+  state: row.state,
+  reached: row.reached,
+  device: row.device ?? undefined,
+  room: fromOptionalJson(row.room_json, roomSchema, "calls.room_json", row.id),
+  expiresAt: row.expires_at,
+  result: fromOptionalJson(row.result_json, z.unknown(), "calls.result_json", row.id),
+  outcome: row.outcome ?? undefined,
+  resultDigest: row.result_digest ?? undefined,
+  createdAt: row.created_at,
+  settledAt: row.settled_at ?? undefined,
+  usedAt: row.used_at ?? undefined,
+  version: row.version,
+});
+
+/** As {@link toRunColumns}. */
+export function toCallColumns(patch: CallPatch): Partial<CallRow> {
+  const columns: Partial<CallRow> = {};
+  if (patch.state !== undefined) columns.state = patch.state;
+  if (patch.reached !== undefined) columns.reached = patch.reached;
+  if (patch.expiresAt !== undefined) columns.expires_at = wholeMs(patch.expiresAt);
+  if ("device" in patch) columns.device = patch.device ?? null;
+  if ("room" in patch) columns.room_json = toJson(patch.room);
+  if ("result" in patch) columns.result_json = toJson(patch.result);
+  if ("outcome" in patch) columns.outcome = patch.outcome ?? null;
+  if ("resultDigest" in patch) columns.result_digest = patch.resultDigest ?? null;
+  if ("settledAt" in patch) columns.settled_at = optionalMs(patch.settledAt);
+  if ("usedAt" in patch) columns.used_at = optionalMs(patch.usedAt);
+  return columns;
+}
+
+export const toOfferRow = (offer: OfferRecord): Omit<OfferRow, "position"> => ({
+  call_id: offer.callId,
+  channel: offer.channel,
+  via: offer.via,
+  at: wholeMs(offer.at),
+  receipt: offer.receipt ?? null,
+  error: offer.error ?? null,
+});
+
+export const toOffer = (row: OfferRow): OfferRecord => ({
+  callId: row.call_id,
+  channel: row.channel,
+  via: row.via,
+  at: row.at,
+  receipt: row.receipt ?? undefined,
+  error: row.error ?? undefined,
+});
+
+/**
+ * The payload is what the process that stored it had checked against the event's type. It is not checked against
+ * today's schema: a stream must replay the events of every earlier release.
+ */
+export function toEvent(row: EventRow): StoredEvent {
+  const payload = fromJson(row.payload_json, objectSchema, "events.payload_json", `${row.session_id}/${row.seq}`);
+  return { type: row.type, payload, seq: row.seq, session_id: row.session_id, ts: row.at / 1000 } as StoredEvent;
+}
+
+export const toUploadRow = (upload: UploadRecord): UploadRow => ({
+  id: upload.id,
+  session_id: upload.sessionId,
+  call_id: upload.callId,
+  name: upload.name,
+  media_type: upload.mediaType,
+  size: upload.size,
+  sealed_content: upload.sealedContent,
+  created_at: wholeMs(upload.createdAt),
+});
+
+export const toUpload = (row: UploadRow): UploadRecord => ({
+  id: row.id,
+  sessionId: row.session_id,
+  callId: row.call_id,
+  name: row.name,
+  mediaType: row.media_type,
+  size: row.size,
+  sealedContent: row.sealed_content,
+  createdAt: row.created_at,
+});
+
+/** Times are kept in whole milliseconds; what was reckoned from a monotonic clock has a fraction. */
+export const wholeMs = Math.round;
+
+const optionalMs = (at: number | undefined): number | null => (at === undefined ? null : wholeMs(at));

@@ -1,0 +1,134 @@
+/**
+ * The tables as Kysely and the row mapping see them. All are STRICT, so a row read back has the types written here.
+ * Times are milliseconds since the epoch; columns that end in `_json` hold JSON text.
+ */
+import type { Outcome, RunStatus, SessionEventType } from "@leafmesh/protocol";
+import type { CallFace, CallRecord, CallState, OfferRecord, WaitRecord } from "../contract.ts";
+
+export interface SessionRow {
+  id: string;
+  mesh_name: string;
+  entry_point: string;
+  owner: string | null;
+  created_at: number;
+  last_active_at: number;
+  ended_at: number | null;
+  context_json: string;
+}
+
+export interface DeviceRow {
+  session_id: string;
+  position: number;
+  id: string;
+  name: string | null;
+  platform: string | null;
+  capabilities_json: string | null;
+  sealed_push_token: string;
+}
+
+export interface RunRow {
+  id: string;
+  session_id: string;
+  agent: string;
+  status: RunStatus;
+  input: string;
+  reply: string | null;
+  error_json: string | null;
+  created_at: number;
+  started_at: number | null;
+  finished_at: number | null;
+  deadline_at: number;
+  version: number;
+}
+
+export interface MessageRow {
+  session_id: string;
+  position: number;
+  run_id: string;
+  turn: number;
+  agent: string | null;
+  message_json: string;
+  created_at: number;
+}
+
+export interface WaitRow {
+  id: string;
+  run_id: string;
+  session_id: string;
+  agent: string;
+  face: CallFace;
+  turn: number;
+  state: WaitRecord["state"];
+  deadline_at: number;
+  call_ids_json: string;
+}
+
+export interface CallRow {
+  id: string;
+  wait_id: string;
+  session_id: string;
+  run_id: string;
+  agent: string;
+  face: CallFace;
+  turn: number;
+  position: number;
+  provider_call_id: string;
+  tool: string;
+  arguments_json: string;
+  state: CallState;
+  reached: CallRecord["reached"];
+  device: string | null;
+  room_json: string | null;
+  expires_at: number;
+  result_json: string | null;
+  outcome: Outcome | null;
+  result_digest: string | null;
+  created_at: number;
+  settled_at: number | null;
+  used_at: number | null;
+  version: number;
+}
+
+export interface OfferRow {
+  call_id: string;
+  position: number;
+  channel: OfferRecord["channel"];
+  via: string;
+  at: number;
+  receipt: string | null;
+  error: string | null;
+}
+
+export interface EventRow {
+  session_id: string;
+  seq: number;
+  at: number;
+  type: SessionEventType;
+  payload_json: string;
+}
+
+export interface UploadRow {
+  id: string;
+  session_id: string;
+  call_id: string;
+  name: string;
+  media_type: string;
+  size: number;
+  sealed_content: Uint8Array;
+  created_at: number;
+}
+
+export interface Tables {
+  sessions: SessionRow;
+  devices: DeviceRow;
+  runs: RunRow;
+  messages: MessageRow;
+  waits: WaitRow;
+  calls: CallRow;
+  offers: OfferRow;
+  events: EventRow;
+  uploads: UploadRow;
+  /** One row that {@link Backend.probe} writes to. */
+  probe: { id: number; at: number };
+  migrations: { version: number; name: string; applied_at: number };
+}
