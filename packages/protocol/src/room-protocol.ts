@@ -85,6 +85,16 @@ export const deviceTokenSchema = z.object({
 });
 export type DeviceToken = z.infer<typeof deviceTokenSchema>;
 
+/**
+ * 201 of `POST /v1/rooms/{id}/mesh-token`, which a service may leave out (404): a mesh that lost its resume key takes
+ * its seat again. The old mesh token and whoever sits in the seat are void by then.
+ */
+export const meshTokenSchema = z.object({
+  mesh_token: z.string().min(1).max(512),
+  mesh_token_expires_at: z.number(),
+});
+export type MeshToken = z.infer<typeof meshTokenSchema>;
+
 /** 200 of `GET /v1/rooms/{id}`: lets a mesh that lost its socket find out what happened. */
 export const roomStatusSchema = z.object({
   state: z.enum(["open", "joined", "away", "closed"]),
@@ -129,6 +139,9 @@ export type RoomErrorBody = z.infer<typeof roomErrorSchema>;
 
 const seq = z.int().positive();
 
+/** Unknown fields inside a capability are ignored, as everywhere in a frame. */
+const announcedCapabilities = z.array(z.object(capabilitySchema.shape)).max(MAX_CAPABILITIES).optional();
+
 /** First frame from a client, within 5 s. `resume.recv` is the last sequence number the client has seen. */
 export const helloFrameSchema = z.object({
   type: z.literal("hello"),
@@ -137,7 +150,7 @@ export const helloFrameSchema = z.object({
   client: z.object({ name: z.string().max(80), version: z.string().max(40) }).optional(),
   resume: z.object({ key: z.string().max(512), recv: z.int().nonnegative() }).optional(),
   /** Device seat only: what it can do. Relayed to the mesh in `peer`. */
-  capabilities: z.array(capabilitySchema).max(MAX_CAPABILITIES).optional(),
+  capabilities: announcedCapabilities,
   /** Device seat only: the person did not allow the connection. Uses up the token, takes no seat, gets no task. */
   refuse: z.literal("not_allowed").optional(),
 });
@@ -170,7 +183,7 @@ export const peerFrameSchema = z.object({
   /** With `left`: how far the service got in handing frames to the peer, and what the peer acknowledged. */
   handed_seq: z.int().nonnegative().optional(),
   acked_seq: z.int().nonnegative().optional(),
-  capabilities: z.array(capabilitySchema).max(MAX_CAPABILITIES).optional(),
+  capabilities: announcedCapabilities,
 });
 export type PeerFrame = z.infer<typeof peerFrameSchema>;
 
