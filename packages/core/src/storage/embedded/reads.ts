@@ -106,9 +106,11 @@ export function createReads(prepare: Prepare): Reads {
   );
 
   type CallPage = { session_id: string; run_id: string; states_json: string; limit: number };
-  const callPages = forms<CallPage, CallRow, "session_id" | "run_id" | "states_json">((has) =>
+  const callPages = forms<CallPage, CallRow, "session_id" | "run_id" | "states_json" | "newestFirst">((has) =>
     prepare((page: CallPage) => {
-      let query = builder.selectFrom("calls").selectAll().orderBy("created_at").orderBy(ROWID).limit(page.limit);
+      const order = has.newestFirst ? "desc" : "asc";
+      let query = builder.selectFrom("calls").selectAll().limit(page.limit);
+      query = query.orderBy("created_at", order).orderBy(ROWID, order);
       if (has.session_id) query = query.where("session_id", "=", page.session_id);
       if (has.run_id) query = query.where("run_id", "=", page.run_id);
       if (has.states_json) query = query.where(oneOf("state", page.states_json));
@@ -165,10 +167,15 @@ export function createReads(prepare: Prepare): Reads {
         { session_id: sessionId ?? "", statuses_json: JSON.stringify(statuses ?? []), limit },
         { session_id: sessionId !== undefined, statuses_json: statuses !== undefined },
       ).map(toRun),
-    calls: ({ sessionId, runId, states, limit = NO_LIMIT }) =>
+    calls: ({ sessionId, runId, states, newestFirst = false, limit = NO_LIMIT }) =>
       callPages(
         { session_id: sessionId ?? "", run_id: runId ?? "", states_json: JSON.stringify(states ?? []), limit },
-        { session_id: sessionId !== undefined, run_id: runId !== undefined, states_json: states !== undefined },
+        {
+          session_id: sessionId !== undefined,
+          run_id: runId !== undefined,
+          states_json: states !== undefined,
+          newestFirst,
+        },
       ).map(toCall),
     offers: (callId) => offers.all({ call_id: callId }).map(toOffer),
     events: (sessionId, { after = 0, limit = NO_LIMIT, types } = {}) =>
