@@ -43,7 +43,8 @@ export async function fetchMeshKeys(meshUrl: string, options: FetchMeshKeysOptio
 /** Keys from JSON text, either the published `{ "keys": [...] }` or a list alone; `undefined` when it is neither. */
 export function parseMeshKeys(text: string): readonly MeshKey[] | undefined {
   const body = parseJson(text);
-  const list = typeof body === "object" && body !== null && "keys" in body ? body.keys : body;
+  const isList = Array.isArray(body);
+  const list = !isList && typeof body === "object" && body !== null && "keys" in body ? body.keys : body;
   const parsed = meshKeySchema.array().safeParse(list);
   return parsed.success ? parsed.data : undefined;
 }
