@@ -8,3 +8,4 @@ export {
   startTlsMosquitto,
   type TlsMosquitto,
 } from "./setups.ts";
+export { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
