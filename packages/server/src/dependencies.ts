@@ -1,5 +1,6 @@
 /** What the API stands on, handed in by whoever assembles the mesh. */
-import type { Backend, Engine, Mesh, Uploads } from "@leafmesh/core";
+import type { Backend, Engine, Mesh } from "@leafmesh/core";
+import type { Uploads } from "@leafmesh/core/uploads";
 import type { AskView, Clock, Logger, MeshKey } from "@leafmesh/protocol";
 
 /** Reading asks needs the store alone; cancelling one needs the process that drives it. */
