@@ -75,17 +75,18 @@ function inPhase(state: Exclude<AskState, { phase: "settled" }>, event: AskEvent
   }
 }
 
+/** What the join deadline means while the device has not been rung. Elsewhere the mesh's own store was too slow. */
+const TOO_LATE_TO_RING: Partial<Record<AskState["phase"], Pick<Ending, "outcome" | "reason">>> = {
+  queued: { outcome: "not_joined", reason: "no_join" },
+  opening: { outcome: "unreachable", reason: "room_unavailable" },
+};
+
 /** What can end an ask before its device was rung. */
 function beforeTheRing(state: AskState, event: AskEvent): Step {
   switch (event.type) {
     case "deadline":
       if (event.which !== "join") return stay(state);
-      return settle(
-        state,
-        state.phase === "queued"
-          ? nothingHappened(state, { outcome: "not_joined", reason: "no_join" })
-          : nothingHappened(state, { outcome: "unreachable", reason: "room_unavailable" }),
-      );
+      return settle(state, nothingHappened(state, TOO_LATE_TO_RING[state.phase] ?? { outcome: "unreachable" }));
     case "room_closed":
       return settle(state, nothingHappened(state, roomFailureEnding(event.kind)));
     default:

@@ -13,13 +13,13 @@ export class GivenUp extends Error {
 }
 
 /**
- * Runs `work` with a signal that fires after `limitMs`, or with `outer`. Rejects with {@link GivenUp} at that moment,
+ * Runs `work` with a signal that fires after `limitMs`, or with `outer` if there is one. Rejects with {@link GivenUp} at that moment,
  * whether `work` heeds the signal or not; what it brings later goes to `late`.
  */
 export function bounded<Value>(
   clock: Clock,
   limitMs: number,
-  outer: AbortSignal,
+  outer: AbortSignal | undefined,
   work: (signal: AbortSignal) => Promise<Value>,
   late: (value: Value) => void = () => {},
 ): Promise<Value> {
@@ -29,22 +29,22 @@ export function bounded<Value>(
     const giveUp = (why: GivenUp["why"]): void => {
       over = true;
       timer.cancel();
-      outer.removeEventListener("abort", onOuterAbort);
+      outer?.removeEventListener("abort", onOuterAbort);
       const reason = new GivenUp(why);
       inner.abort(reason);
       reject(reason);
     };
     const onOuterAbort = (): void => giveUp("aborted");
     const timer = clock.schedule(limitMs, () => giveUp("timeout"));
-    if (outer.aborted) {
+    if (outer?.aborted) {
       giveUp("aborted");
       return;
     }
-    outer.addEventListener("abort", onOuterAbort);
+    outer?.addEventListener("abort", onOuterAbort);
     const finish = (): boolean => {
       if (over) return false;
       timer.cancel();
-      outer.removeEventListener("abort", onOuterAbort);
+      outer?.removeEventListener("abort", onOuterAbort);
       return true;
     };
     started(work, inner.signal).then(

@@ -15,36 +15,37 @@ export interface AskRequest {
   readonly inputs: TaskEnvelope["inputs"];
 }
 
+/** Why a request is refused, and the device that it named, if that one exists. */
+export type RefusedRequest = Refusal & { readonly device?: string | undefined };
+
 const PARAMETERS: ReadonlySet<string> = new Set(["device", "action", "inputs", "reason"]);
 const MAX_ACTION_CHARACTERS = 200;
 const MAX_SHOWN_CHARACTERS = 80;
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
 
-/** The request, or why it is refused. Refusals found first are those that matter most to the model. */
+/** The request, or why it is refused. */
 export async function readRequest(
   given: Readonly<Record<string, unknown>>,
   devices: readonly ConversationDevice[],
   block: DeviceBlock,
-): Promise<AskRequest | Refusal> {
+): Promise<AskRequest | RefusedRequest> {
   const device = chooseDevice(given.device, devices);
   if ("reason" in device) return device;
+  const refuse = (refusal: Refusal): RefusedRequest => ({ ...refusal, device: device.id });
   const { action, inputs = {} } = given;
-  if (!isActionName(action)) return NO_ACTION;
+  if (!isActionName(action)) return refuse(NO_ACTION);
   const unknown = Object.keys(given).find((name) => !PARAMETERS.has(name));
   if (unknown !== undefined) {
-    return badInputs(
-      `device_action has no parameter ${quote(shorten(unknown, MAX_SHOWN_CHARACTERS))}: what the action needs goes into "inputs".`,
-    );
+    const shown = quote(shorten(unknown, MAX_SHOWN_CHARACTERS));
+    return refuse(badInputs(`device_action has no parameter ${shown}: what the action needs goes into "inputs".`));
   }
-  if (!isObject(inputs)) return badInputs('"inputs" must be an object, such as {} or {"level": 3}.');
+  if (!isObject(inputs)) return refuse(badInputs('"inputs" must be an object, such as {} or {"level": 3}.'));
   if (!isAllowed(action, block)) {
-    return {
-      reason: "action_denied",
-      detail: `This agent may not ask for the action ${quote(shorten(action, MAX_SHOWN_CHARACTERS))}.`,
-    };
+    const shown = quote(shorten(action, MAX_SHOWN_CHARACTERS));
+    return refuse({ reason: "action_denied", detail: `This agent may not ask for the action ${shown}.` });
   }
   const problem = device.capabilities && (await checkDeclared(device.capabilities, action, inputs));
-  return problem ?? { device, action, inputs };
+  return problem ? refuse(problem) : { device, action, inputs };
 }
 
 /** Holds a request against what a device declared, with the conversation or on joining. */

@@ -1,8 +1,15 @@
 /** Rings a device: signs the ring, hands it to the notifier, tries again where that can help. */
 
-import type { ConversationDevice } from "@leafmesh/core";
 import { type Notifier, RingError, type RingReceipt, type RingRequest } from "@leafmesh/notifiers/contract";
-import { type Clock, type Logger, MAX_RING_BYTES, type Ring, type RingSigner, utf8Length } from "@leafmesh/protocol";
+import {
+  type Clock,
+  type Logger,
+  MAX_RING_BYTES,
+  type Ring,
+  type RingSigner,
+  type Secret,
+  utf8Length,
+} from "@leafmesh/protocol";
 import { bounded, GivenUp, pause } from "./bounded.ts";
 
 const ATTEMPT_MS = 10_000;
@@ -14,7 +21,7 @@ const JITTER = 0.25;
 export interface Ringing {
   readonly notifier: Notifier;
   readonly signer: RingSigner;
-  readonly device: ConversationDevice;
+  readonly pushToken: Secret;
   readonly ring: Omit<Ring, "kid" | "sig">;
   /** Time until the device could no longer join. */
   leftMs(): number;
@@ -57,12 +64,10 @@ async function signToFit({ signer, ring }: Ringing): Promise<SignedRing> {
   throw new RingError("too_big", `the ring is over ${MAX_RING_BYTES} bytes: the room's join information is too long`);
 }
 
-function ringOnce({ notifier, device, leftMs, signal, clock }: Ringing, signed: SignedRing): Promise<RingReceipt> {
+function ringOnce({ notifier, pushToken, leftMs, signal, clock }: Ringing, signed: SignedRing): Promise<RingReceipt> {
   const ttlMs = Math.max(leftMs(), 0);
   const request: RingRequest = { ...signed, collapseKey: signed.ring.ask, ttlMs, approval: signed.ring.approval };
-  return bounded(clock, Math.min(ATTEMPT_MS, ttlMs), signal, (inner) =>
-    notifier.ring(request, device.pushToken, inner),
-  );
+  return bounded(clock, Math.min(ATTEMPT_MS, ttlMs), signal, (inner) => notifier.ring(request, pushToken, inner));
 }
 
 function pauseBefore(attempt: number, failure: RingError, random: number): number {

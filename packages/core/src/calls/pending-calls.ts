@@ -110,7 +110,7 @@ export function createPendingCalls({
       const current = await backend.call(seen.id);
       if (!current) return { status: "gone" };
       if (!isOpenCall(current)) return { status: "settled", call: current };
-      seen = { ...seen, version: current.version };
+      seen = { id: current.id, waitId: current.waitId, sessionId: current.sessionId, version: current.version };
     }
     throw new Error(`call ${call.id} was moved by others ${MAX_TRIES} times in a row`);
   };

@@ -1,0 +1,262 @@
+/** The `device_action` tool: what the run engine is given, and the control of its open asks. */
+import type {
+  Agent,
+  Backend,
+  CallRecord,
+  ConversationDevice,
+  DeviceDirectory,
+  Mesh,
+  Tool,
+  ToolDefinition,
+  ToolProvider,
+  ToolResult,
+  ToolScope,
+} from "@leafmesh/core";
+import { createPendingCalls, isOpenCall } from "@leafmesh/core/calls";
+import type { Clock, Logger, NewId, RingSigner } from "@leafmesh/protocol";
+import { stepAsk } from "./ask-machine.ts";
+import type { AskPlan } from "./ask-plan.ts";
+import { type AskEnd, AskRun } from "./ask-run.ts";
+import type { AskServices } from "./ask-services.ts";
+import { type Ending, INITIAL_STATE, type Refusal } from "./ask-state.ts";
+import { bounded, GivenUp } from "./bounded.ts";
+import type { ConnectionPool } from "./connections.ts";
+import { DeviceQueue } from "./device-queue.ts";
+import { nothingHappened, refused } from "./endings.ts";
+import { OpenAsks } from "./open-asks.ts";
+import { resultOf } from "./outcomes.ts";
+import { shorten } from "./outside-data.ts";
+import { recoverAsk } from "./recover-ask.ts";
+import { type AskRequest, type DeviceAgent, readRequest } from "./request.ts";
+import { toolDefinition } from "./tool-definition.ts";
+import { toolResultOf } from "./tool-result.ts";
+import type { UploadAccess } from "./uploads.ts";
+
+export interface DeviceActionDependencies {
+  readonly backend: Backend;
+  readonly devices: DeviceDirectory;
+  /** The connections of a mesh. Asked for each ask, with the mesh that its run started with. */
+  connectionsOf(mesh: Mesh): ConnectionPool;
+  readonly signer: RingSigner;
+  /** Left out: tasks offer no upload address. */
+  readonly uploads?: UploadAccess | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly newId: NewId;
+  /** A number from 0 to 1, for pauses between tries. */
+  readonly random: () => number;
+}
+
+export interface DeviceAction {
+  readonly provider: ToolProvider;
+  /**
+   * Ends an open ask of this process: `not_joined` before its task may have left, `failed` afterwards. `unknown`: there
+   * is no such ask, or another process drives it. Resolves when the outcome is stored.
+   */
+  cancel(askId: string): Promise<"cancelled" | "already_settled" | "unknown">;
+  /**
+   * Takes no new asks, gives the open ones `graceMs` to end by themselves, ends the rest as `mesh_restarted`, and
+   * resolves when all outcomes are stored and all rooms closed.
+   */
+  stop(options: { graceMs: number }): Promise<void>;
+  /** Asks without an outcome in this process. */
+  openAsks(): number;
+}
+
+export function createDeviceAction(dependencies: DeviceActionDependencies): DeviceAction {
+  return assembleDeviceAction(dependencies, stepAsk);
+}
+
+/** Stored with the outcome before the run's own deadline ends the run. */
+const RESERVE_MS = 1_000;
+
+/** @param step the machine that decides; another one only in tests that must see it fail */
+export function assembleDeviceAction(dependencies: DeviceActionDependencies, step: AskServices["step"]): DeviceAction {
+  const { backend, clock, logger, newId, signer, random, uploads } = dependencies;
+  const services: AskServices = {
+    calls: createPendingCalls({ backend, clock, newId }),
+    queue: new DeviceQueue(),
+    clock,
+    logger,
+    signer,
+    uploads,
+    random,
+    step,
+  };
+  const asks = new OpenAsks();
+  const context: ToolContext = { ...dependencies, services, asks, isStopping: false };
+
+  return {
+    provider: {
+      async toolsFor(agent, { mesh, sessionId, runId }) {
+        if (!isDeviceAgent(agent)) return [];
+        const devices = await dependencies.devices.list(sessionId);
+        return [new DeviceActionTool(context, { agent, mesh, runId, devices })];
+      },
+    },
+
+    async cancel(askId) {
+      const run = asks.get(askId);
+      if (!run) {
+        const call = await backend.call(askId);
+        return call && !isOpenCall(call) ? "already_settled" : "unknown";
+      }
+      run.cancelOnRequest();
+      const { result } = await run.ended;
+      return result.reason === "cancelled" ? "cancelled" : "already_settled";
+    },
+
+    async stop({ graceMs }) {
+      context.isStopping = true;
+      if (asks.size > 0) await endOrTimeout(asks.all(), graceMs, clock);
+      const rest = asks.all();
+      for (const run of rest) run.stop();
+      await Promise.all(rest.map((run) => run.ended));
+      await asks.closed();
+    },
+
+    openAsks: () => asks.size,
+  };
+}
+
+interface ToolContext extends DeviceActionDependencies {
+  readonly services: AskServices;
+  readonly asks: OpenAsks;
+  isStopping: boolean;
+}
+
+interface RunFacts {
+  readonly agent: DeviceAgent;
+  readonly mesh: Mesh;
+  readonly runId: string;
+  /** As they were when the run started. */
+  readonly devices: readonly ConversationDevice[];
+}
+
+/** The tool of one run. */
+class DeviceActionTool implements Tool {
+  readonly definition: ToolDefinition;
+  readonly ownDeadline = true;
+  readonly #context: ToolContext;
+  readonly #run: RunFacts;
+  /** Asks of this run, those before a restart included; `undefined` until they are counted. */
+  #asked: number | undefined;
+
+  constructor(context: ToolContext, run: RunFacts) {
+    this.#context = context;
+    this.#run = run;
+    this.definition = toolDefinition(run.devices);
+  }
+
+  async execute(scope: ToolScope): Promise<ToolResult> {
+    const { agent, mesh, runId } = this.#run;
+    const { backend, devices, asks } = this.#context;
+    const { sessionId } = scope.invocation;
+    const request = await readRequest(scope.invocation.arguments, await devices.list(sessionId), agent.device);
+    this.#asked ??= (await backend.calls({ runId })).length;
+    // From here to the start of the ask nothing waits, so that calls of one turn cannot pass the limits together.
+    if ("reason" in request) return this.#refuse(request);
+    const device = request.device.id;
+    if (this.#context.isStopping) return this.#toResult({ result: resultOf(MESH_STOPS, device), callId: undefined });
+    if (asks.inSession(sessionId) >= mesh.limits.maxOpenAsksPerSession) {
+      const limit = mesh.limits.maxOpenAsksPerSession;
+      const detail = `This conversation has ${limit} requests to devices open already: wait for one of them.`;
+      return this.#refuse({ reason: "too_many_asks", detail, device });
+    }
+    if (this.#asked >= mesh.limits.maxAsksPerRun) {
+      const detail = `This message has led to ${mesh.limits.maxAsksPerRun} requests to devices, which is the limit: answer with what you have.`;
+      return this.#refuse({ reason: "too_many_asks", detail, device });
+    }
+    this.#asked++;
+    const connections = this.#context.connectionsOf(mesh);
+    return this.#drive(new AskRun(this.#planOf(request, scope, connections), this.#context.services), scope.signal);
+  }
+
+  async recover(call: CallRecord, scope: ToolScope): Promise<ToolResult> {
+    const driven = this.#context.asks.get(call.id);
+    if (driven) return this.#toResult(await driven.ended);
+    const connections = this.#context.connectionsOf(this.#run.mesh);
+    const release = connections.hold();
+    try {
+      const { services } = this.#context;
+      return await this.#toResult(await recoverAsk(call, { services, connections, signal: scope.signal }));
+    } finally {
+      release();
+    }
+  }
+
+  #planOf({ device, action, inputs }: AskRequest, scope: ToolScope, connections: ConnectionPool): AskPlan {
+    const { clock, newId } = this.#context;
+    const { connection, room, approval, joinTimeoutMs, replyTimeoutMs } = this.#run.agent.device;
+    return {
+      askId: newId("ask"),
+      invocation: scope.invocation,
+      meshName: shorten(this.#run.mesh.name, MAX_MESH_NAME_CHARACTERS),
+      deviceId: device.id,
+      pushToken: device.pushToken,
+      action,
+      inputs,
+      connection,
+      room,
+      approval,
+      joinTimeoutMs,
+      replyTimeoutMs,
+      endsByMs: clock.monotonicMs() + scope.deadlineAtMs - clock.nowMs() - RESERVE_MS,
+      connections,
+    };
+  }
+
+  async #drive(run: AskRun, signal: AbortSignal): Promise<ToolResult> {
+    const { asks } = this.#context;
+    const release = run.plan.connections.hold();
+    const onAbort = (): void => {
+      if (isShutdown(signal.reason)) run.stop();
+      else run.cancel();
+    };
+    asks.add(run);
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort);
+    run.start();
+    const end = await run.ended;
+    signal.removeEventListener("abort", onAbort);
+    asks.end(run, release);
+    try {
+      return await this.#toResult(end);
+    } finally {
+      this.#context.uploads?.store.withdraw(run.plan.askId);
+    }
+  }
+
+  #refuse({ device, ...refusal }: Refusal & { readonly device?: string | undefined }): Promise<ToolResult> {
+    const result = resultOf(refused(INITIAL_STATE, refusal), device);
+    return this.#toResult({ result, callId: undefined });
+  }
+
+  #toResult(end: AskEnd): Promise<ToolResult> {
+    const { uploads, logger } = this.#context;
+    return toolResultOf(end, { uploads, logger, maxCharacters: this.#run.mesh.limits.toolResultMaxChars });
+  }
+}
+
+const MAX_MESH_NAME_CHARACTERS = 80;
+
+const MESH_STOPS: Ending = nothingHappened(INITIAL_STATE, { outcome: "unreachable", reason: "mesh_restarted" });
+
+function isDeviceAgent(agent: Agent): agent is DeviceAgent {
+  return agent.device !== undefined;
+}
+
+/** Whether the run engine stops, and does not end the run: the reason that it gives its signal says so. */
+function isShutdown(reason: unknown): boolean {
+  return (
+    typeof reason === "object" && reason !== null && "interruption" in reason && reason.interruption === "shutdown"
+  );
+}
+
+async function endOrTimeout(runs: readonly AskRun[], limitMs: number, clock: Clock): Promise<void> {
+  await bounded(clock, limitMs, undefined, async () => {
+    await Promise.all(runs.map((run) => run.ended));
+  }).catch((error: unknown) => {
+    if (!(error instanceof GivenUp)) throw error;
+  });
+}
