@@ -30,7 +30,6 @@ import { toAskEvent } from "./room-events.ts";
 import { StepLoop } from "./step-loop.ts";
 import { buildTask, findOversize } from "./task.ts";
 import { DEVICE_ACTION } from "./tool-definition.ts";
-import { openUpload } from "./uploads.ts";
 
 export interface AskEnd {
   readonly result: AskResult;
@@ -234,9 +233,8 @@ export class AskRun {
   #enter(room: Room, notifier: NotifierHandle, rooms: RoomHandle): void {
     const { askId, invocation, replyTimeoutMs } = this.plan;
     const expiresAtMs = Math.ceil(this.#wallSeconds(this.#joinByMs + replyTimeoutMs) * 1000);
-    const { uploads } = this.#services;
-    const call = { callId: askId, sessionId: invocation.sessionId, expiresAtMs };
-    const upload = uploads && openUpload(uploads, notifier.provider, call);
+    const { sessionId } = invocation;
+    const upload = this.#services.uploads?.open({ callId: askId, sessionId, expiresAtMs, notifier: notifier.provider });
     this.#reach = { room, notifier, rooms, upload };
     this.#loop.expect(this.#read(room), () => {});
     this.#loop.tell({ type: "room_opened", refusal: findOversize(this.plan, upload, room.maxTaskBytes) });

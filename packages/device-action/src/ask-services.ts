@@ -2,7 +2,7 @@ import type { PendingCalls } from "@leafmesh/core/calls";
 import type { Clock, Logger, RingSigner } from "@leafmesh/protocol";
 import type { AskEvent, AskState, Step } from "./ask-state.ts";
 import type { DeviceQueue } from "./device-queue.ts";
-import type { UploadAccess } from "./uploads.ts";
+import type { AskUploads } from "./uploads.ts";
 
 /** What all asks of a process share. */
 export interface AskServices {
@@ -11,7 +11,7 @@ export interface AskServices {
   readonly logger: Logger;
   readonly signer: RingSigner;
   /** `undefined`: this mesh takes no uploads. */
-  readonly uploads: UploadAccess | undefined;
+  readonly uploads: AskUploads | undefined;
   readonly queue: DeviceQueue;
   /** A number from 0 to 1. */
   random(): number;

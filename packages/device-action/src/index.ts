@@ -12,4 +12,4 @@ export {
   type DeviceActionDependencies,
 } from "./tool.ts";
 export { DEVICE_ACTION } from "./tool-definition.ts";
-export type { UploadAccess, UploadStore } from "./uploads.ts";
+export type { AskUploads, BroughtFile, UploadRequest } from "./uploads.ts";

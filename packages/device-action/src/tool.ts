@@ -30,7 +30,7 @@ import { recoverAsk } from "./recover-ask.ts";
 import { type AskRequest, type DeviceAgent, readRequest } from "./request.ts";
 import { toolDefinition } from "./tool-definition.ts";
 import { toolResultOf } from "./tool-result.ts";
-import type { UploadAccess } from "./uploads.ts";
+import type { AskUploads } from "./uploads.ts";
 
 export interface DeviceActionDependencies {
   readonly backend: Backend;
@@ -39,7 +39,7 @@ export interface DeviceActionDependencies {
   connectionsOf(mesh: Mesh): ConnectionPool;
   readonly signer: RingSigner;
   /** Left out: tasks offer no upload address. */
-  readonly uploads?: UploadAccess | undefined;
+  readonly uploads?: AskUploads | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly newId: NewId;
@@ -223,7 +223,7 @@ class DeviceActionTool implements Tool {
     try {
       return await this.#toResult(end);
     } finally {
-      this.#context.uploads?.store.withdraw(run.plan.askId);
+      this.#context.uploads?.close(run.plan.askId);
     }
   }
 
