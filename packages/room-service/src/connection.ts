@@ -39,6 +39,7 @@ export class Connection implements Link {
   #timer: Timer | undefined;
   #seat: { readonly host: RoomHost; readonly link: LinkId } | undefined;
   #heardAtMs: number;
+  #pausedAtMs = 0;
   #pinged = false;
   #highestAck = 0;
   #corked = false;
@@ -86,11 +87,14 @@ export class Connection implements Link {
   }
 
   pause(): void {
+    this.#pausedAtMs = this.#context.clock.monotonicMs();
     this.#webSocket.pause();
   }
 
+  /** What a client sent at its proper rate meanwhile comes in at once; neither that nor its silence is its fault. */
   unpause(): void {
-    this.#heardAtMs = this.#context.clock.monotonicMs();
+    this.#heard();
+    this.#bucket.credit(this.#heardAtMs - this.#pausedAtMs);
     this.#webSocket.resume();
   }
 

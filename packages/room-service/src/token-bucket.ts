@@ -23,13 +23,19 @@ export class TokenBucket {
     return { taken: false, retryAfterMs: ((1 - this.#left) / this.#perSecond) * 1000 };
   }
 
+  /** Pays back time in which nothing could be taken, over the burst as well. */
+  credit(ms: number): void {
+    this.#left += (ms / 1000) * this.#perSecond;
+  }
+
   /** Whether it is as good as new, so that it can be forgotten. */
   isFull(nowMs: number): boolean {
     return this.#filledTo(nowMs) >= this.#burst;
   }
 
   #filledTo(nowMs: number): number {
-    return Math.min(this.#burst, this.#left + ((nowMs - this.#countedAtMs) / 1000) * this.#perSecond);
+    const most = Math.max(this.#burst, this.#left);
+    return Math.min(most, this.#left + ((nowMs - this.#countedAtMs) / 1000) * this.#perSecond);
   }
 }
 

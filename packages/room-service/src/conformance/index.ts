@@ -1,0 +1,7 @@
+export {
+  CONFORMANCE_TESTS,
+  type ConformanceReport,
+  type ConformanceResult,
+  type ConformanceRun,
+  runConformance,
+} from "./run.ts";
