@@ -1,4 +1,19 @@
-export { isOpenCall } from "./calls/pending-calls.ts";
+export {
+  type Alongside,
+  type AskQuery,
+  askView,
+  createPendingCalls,
+  getAsk,
+  isOpenCall,
+  isOpenState,
+  listAsks,
+  type Moved,
+  type NewCall,
+  type OpenCall,
+  type OpenCallState,
+  type PendingCalls,
+  type Settlement,
+} from "./calls/index.ts";
 export type {
   Agent,
   ApiKey,

@@ -161,7 +161,7 @@ async function storeResults(
   const { run } = control;
   const at = services.clock.nowMs();
   const messages = settled.map((call) => resultMessage(call, toolResultMaxChars));
-  const used = await usedCallWrites(services, settled, at);
+  const used = await usedCallWrites(services, run, turn, settled, at);
   const over = endFromOutside(control);
   const end = over && endWrites(run, at, over);
   await commit(services.backend, [...resultWrites(run, at, turn, settled, messages), ...used, ...(end?.writes ?? [])]);

@@ -80,9 +80,16 @@ export class RunControl {
     return this.#clock.nowMs() + this.#deadlineAt - this.#clock.monotonicMs();
   }
 
-  /** Calls `onDeadline` once the run is past its deadline and not interrupted otherwise. */
+  /**
+   * Interrupts the run at its deadline, and calls `onDeadline` if that is yet to come: a run that is past it already
+   * is closed when its turn comes.
+   */
   watchDeadline(onDeadline: () => void): void {
     const leftMs = this.#deadlineAt - this.#clock.monotonicMs();
+    if (leftMs <= 0) {
+      this.interrupt("timed_out");
+      return;
+    }
     this.#timer = this.#clock.schedule(leftMs, () => {
       // A timer has a longest delay, so it may fire before its time.
       if (this.#clock.monotonicMs() < this.#deadlineAt) this.watchDeadline(onDeadline);

@@ -44,11 +44,26 @@ export async function settleCalls(context: RunContext, group: CallGroup): Promis
     return { planned, result, durationMs: Math.round(clock.monotonicMs() - startedAt) };
   };
 
-  const settled: (SettledCall | undefined)[] = [];
-  if (parallelToolCalls) settled.push(...(await Promise.all(group.plan.map(settle))));
-  else for (const planned of group.plan) settled.push(await settle(planned));
+  const settled = parallelToolCalls ? await settleAll(group.plan, settle) : await settleInTurn(group.plan, settle);
   const complete = settled.filter((call) => call !== undefined);
   return complete.length === group.plan.length ? complete : undefined;
+}
+
+type Settle = (planned: PlannedCall) => Promise<SettledCall | undefined>;
+
+/** When the store fails under one call, the others come to their end first: another attempt must not meet them. */
+async function settleAll(plan: readonly PlannedCall[], settle: Settle): Promise<(SettledCall | undefined)[]> {
+  const outcomes = await Promise.allSettled(plan.map(settle));
+  return outcomes.map((outcome) => {
+    if (outcome.status === "rejected") throw outcome.reason;
+    return outcome.value;
+  });
+}
+
+async function settleInTurn(plan: readonly PlannedCall[], settle: Settle): Promise<(SettledCall | undefined)[]> {
+  const settled: (SettledCall | undefined)[] = [];
+  for (const planned of plan) settled.push(await settle(planned));
+  return settled;
 }
 
 /** Records of the turn's calls by position. */

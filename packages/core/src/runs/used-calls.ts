@@ -1,20 +1,22 @@
 /** Marks stored calls as used in the commit that brings their results into the history. */
 import { isOpenCall } from "../calls/pending-calls.ts";
-import type { CallRecord, Write } from "../storage/contract.ts";
+import type { CallRecord, RunRecord, Write } from "../storage/contract.ts";
 import { settleAsLost } from "./lost-calls.ts";
 import type { RunServices } from "./run-services.ts";
 import type { SettledCall } from "./run-writes.ts";
 
-/** The writes that close the records which the results name, and the waits that these belong to. */
+/** The writes that close the records which results name, and the waits that these belong to. */
 export async function usedCallWrites(
   services: RunServices,
+  run: RunRecord,
+  turn: number,
   settled: readonly SettledCall[],
   at: number,
 ): Promise<Write[]> {
   const writes: Write[] = [];
   const waits = new Set<string>();
-  for (const { result } of settled) {
-    const call = result.callId === undefined ? undefined : await settledCall(services, result.callId, at);
+  for (const record of await recordsOf(services, run, turn, settled)) {
+    const call = await closed(services, record, at);
     if (!call || call.state === "used") continue;
     waits.add(call.waitId);
     const patch = { state: "used", usedAt: at } as const;
@@ -27,11 +29,34 @@ export async function usedCallWrites(
   return writes;
 }
 
-/** A tool that could not store its outcome (the store was down) leaves its record open; nothing may stay so. */
-async function settledCall(services: RunServices, callId: string, at: number): Promise<CallRecord | undefined> {
-  const { backend, calls } = services;
-  const call = await backend.call(callId);
-  if (!call || !isOpenCall(call)) return call;
+async function recordsOf(
+  { backend }: RunServices,
+  run: RunRecord,
+  turn: number,
+  settled: readonly SettledCall[],
+): Promise<readonly CallRecord[]> {
+  if (settled.some(mayHideRecord)) {
+    const positions = new Set(settled.map(({ planned }) => planned.position));
+    return (await backend.calls({ runId: run.id })).filter(
+      (call) => call.turn === turn && positions.has(call.position),
+    );
+  }
+  const records: CallRecord[] = [];
+  for (const { result } of settled) {
+    const record = result.callId === undefined ? undefined : await backend.call(result.callId);
+    if (record) records.push(record);
+  }
+  return records;
+}
+
+/** A tool that broke, or did not let go in time, does not name the record that it may have left. */
+function mayHideRecord({ planned, result }: SettledCall): boolean {
+  return planned.kind === "execute" && planned.tool.ownDeadline && !result.success && result.callId === undefined;
+}
+
+/** A tool that could not settle its record (the store was down, say) leaves it open; nothing may stay so. */
+async function closed({ backend, calls }: RunServices, call: CallRecord, at: number): Promise<CallRecord | undefined> {
+  if (!isOpenCall(call)) return call;
   await settleAsLost(calls, call, at);
-  return backend.call(callId);
+  return backend.call(call.id);
 }
