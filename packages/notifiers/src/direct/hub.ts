@@ -175,7 +175,11 @@ class Hub implements DirectHub {
 
   #register(newcomer: DirectSocket): void {
     const sockets = this.#byDevice.get(newcomer.deviceId) ?? new Set();
-    for (const older of sockets) if (older.holds(newcomer.tokenHash)) older.replace();
+    for (const older of sockets) {
+      if (!older.holds(newcomer.tokenHash)) continue;
+      sockets.delete(older);
+      older.replace();
+    }
     sockets.add(newcomer);
     this.#byDevice.set(newcomer.deviceId, sockets);
     this.#logger.debug("A device can be rung over its socket.", { device: newcomer.deviceId });
