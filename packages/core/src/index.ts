@@ -1,19 +1,4 @@
-export {
-  type Alongside,
-  type AskQuery,
-  askView,
-  createPendingCalls,
-  getAsk,
-  isOpenCall,
-  isOpenState,
-  listAsks,
-  type Moved,
-  type NewCall,
-  type OpenCall,
-  type OpenCallState,
-  type PendingCalls,
-  type Settlement,
-} from "./calls/index.ts";
+export { type AskQuery, getAsk, isOpenCall, listAsks } from "./calls/index.ts";
 export type {
   Agent,
   ApiKey,
@@ -49,7 +34,7 @@ export { EngineError, type EngineErrorCode } from "./runs/engine-error.ts";
 export type { Models } from "./runs/mesh-leases.ts";
 export { type Interruption, RunInterrupted } from "./runs/run-control.ts";
 export type { UploadReader } from "./runs/shown-images.ts";
-export type { DeviceInput, Sealer } from "./sessions/device-list.ts";
+export type { DeviceInput } from "./sessions/device-list.ts";
 export type { ConversationDevice, DeviceDirectory } from "./sessions/devices.ts";
 export type { CreateSessionRequest, SubmitRequest, Submitted } from "./sessions/session-service.ts";
 export {
@@ -87,3 +72,4 @@ export type {
   ToolResult,
   ToolScope,
 } from "./tools/contract.ts";
+export type { Uploads } from "./uploads/index.ts";

@@ -18,6 +18,7 @@ import {
   done,
   FunctionModel,
   harness,
+  memoryBackend,
   mortalBackend,
   recordingTool,
   says,
@@ -36,12 +37,16 @@ interface Play {
   readonly limit?: number | undefined;
   /** One entry a process. The process after the last of them lives. */
   readonly deaths: readonly Death[];
+  /** Whether each process opens the file anew; else they share a store in memory, which is faster. */
+  readonly onDisk?: boolean | undefined;
 }
 
 /** Plays one message through the deaths of its processes and gives back what is stored and what happened. */
-async function play({ turns, parallel = true, limit = 20, deaths }: Play) {
+async function play({ turns, parallel = true, limit = 20, deaths, onDisk = false }: Play) {
   const clock = createFakeClock();
   await using disk = await createDisk(clock);
+  const shared = onDisk ? undefined : await memoryBackend(clock);
+  const open = async () => shared ?? disk.open();
   const acts: Acts = new Map();
   const act = (name: string) => acts.set(name, (acts.get(name) ?? 0) + 1);
   const mesh = testMesh([testAgent({ allowParallelToolCalls: parallel, maxToolCallsPerMessage: limit })]);
@@ -64,7 +69,7 @@ async function play({ turns, parallel = true, limit = 20, deaths }: Play) {
   ];
 
   let runId: string | undefined;
-  let fresh = await disk.open();
+  let fresh = await open();
   for (const death of deaths) {
     const { backend, died } = mortalBackend(fresh, death);
     const { engine } = await harness({ model: modelFor(), tools: toolsFor(backend), mesh, clock, backend });
@@ -80,9 +85,10 @@ async function play({ turns, parallel = true, limit = 20, deaths }: Play) {
     const how = await Promise.race([died.then(() => "died"), lived]);
     [runId] = (await fresh.runs({})).map(({ id }) => id);
     if (how === "ended") break;
-    fresh = await disk.open();
+    fresh = await open();
   }
-  const last = await harness({ model: modelFor(), tools: toolsFor(fresh), mesh, clock, backend: fresh });
+  const { backend } = mortalBackend(fresh, { atCommit: Number.POSITIVE_INFINITY, stored: true });
+  const last = await harness({ model: modelFor(), tools: toolsFor(backend), mesh, clock, backend });
   await last.engine.start();
   runId ??= (await last.engine.submit({ message: "go" })).runId;
   const run = await last.engine.waitForRun(runId, AbortSignal.timeout(10_000));
@@ -128,12 +134,12 @@ const TWO_TURNS: readonly ModelAnswer[] = [
   calls(call("note", {}, "a"), call("ask", "{", "b")),
 ];
 
-describe("a process that dies", () => {
+describe("a process that dies", { timeout: 60_000 }, () => {
   it("at any commit of a run leaves a history that goes on, and executes nothing twice", async () => {
     let commits = 0;
     for (let atCommit = 1; ; atCommit++) {
       const results = await Promise.all(
-        [true, false].map((stored) => play({ turns: TWO_TURNS, deaths: [{ atCommit, stored }] })),
+        [true, false].map((stored) => play({ turns: TWO_TURNS, deaths: [{ atCommit, stored }], onDisk: true })),
       );
       for (const result of results) check(result);
       const resumed = results.some(({ events }) =>
@@ -178,7 +184,7 @@ describe("a process that dies", () => {
   });
 });
 
-describe("whatever a model asks for", () => {
+describe("whatever a model asks for", { timeout: 60_000 }, () => {
   const toolCall = fc.constantFrom(
     call("ask", {}, "1"),
     call("note", {}, "2"),

@@ -1,5 +1,6 @@
 /** For the tests of the engine: a mesh, a model that follows a function, tools that count, and strict checkers. */
 
+import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +16,7 @@ import {
   type ModelRequest,
   type ModelToolCall,
 } from "../models/contract.ts";
-import type { Sealer } from "../sessions/device-list.ts";
+import { createSealer, SECRET_KEY_BYTES } from "../security/sealer.ts";
 import type { Backend, MessageRecord } from "../storage/contract.ts";
 import { createEmbeddedBackend } from "../storage/embedded/index.ts";
 import { createRunQueue } from "../storage/embedded/run-queue.ts";
@@ -219,16 +220,6 @@ export function recordingLogger(): Logger & { readonly lines: LogLine[] } {
   return { lines, debug: log("debug"), info: log("info"), warn: log("warn"), error: log("error") };
 }
 
-/** Not a cipher: binds the text to its context, which is what the engine relies on. */
-export const markingSealer: Sealer = {
-  seal: (text, context) => `sealed|${context}|${text}`,
-  open(sealed, context) {
-    const prefix = `sealed|${context}|`;
-    if (!sealed.startsWith(prefix)) throw new Error("sealed for something else");
-    return sealed.slice(prefix.length);
-  },
-};
-
 export interface Harness {
   readonly engine: Engine;
   readonly backend: Backend;
@@ -289,7 +280,7 @@ export async function harness(options: HarnessOptions): Promise<Harness> {
     backend,
     models: () => ({ model: async () => model, close: () => model.close() }),
     toolProviders: [provide(...(options.tools ?? []))],
-    sealer: markingSealer,
+    sealer: createSealer(randomBytes(SECRET_KEY_BYTES)),
     uploads: { open: async () => undefined },
     clock,
     newId: randomId,

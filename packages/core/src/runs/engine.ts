@@ -2,8 +2,8 @@
 import { type Clock, FINAL_RUN_STATUSES, type HistoryEntry, type Logger, type NewId } from "@leafmesh/protocol";
 import { createPendingCalls } from "../calls/pending-calls.ts";
 import type { Mesh } from "../config/mesh.ts";
+import type { Sealer } from "../security/sealer.ts";
 import { createDeviceDirectory } from "../sessions/device-directory.ts";
-import type { Sealer } from "../sessions/device-list.ts";
 import type { DeviceDirectory } from "../sessions/devices.ts";
 import { historyEntry } from "../sessions/history.ts";
 import {

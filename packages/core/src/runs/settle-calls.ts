@@ -104,12 +104,14 @@ async function executeInherited(
   return safe && !context.control.failure ? executeCall(context, turn, planned) : OUTCOME_UNKNOWN;
 }
 
-/** A call with a record: its stored result, or what its tool makes of it. */
+/** A call with a record: what its tool makes of it, or without the tool the stored result. */
 async function recoverCall(context: RunContext, record: CallRecord): Promise<ToolResult | undefined> {
   const { calls, clock } = context.services;
   const tool = context.tools.get(record.tool);
-  if (!isOpenCall(record)) return storedResult(record, record.result);
-  if (!tool?.recover) return storedResult(record, await settleAsLost(calls, record, clock.nowMs()));
+  if (!tool?.recover) {
+    const stored = isOpenCall(record) ? await settleAsLost(calls, record, clock.nowMs()) : record.result;
+    return { success: isDone(stored), content: JSON.stringify(stored), callId: record.id };
+  }
   const recover = tool.recover.bind(tool);
   const { sessionId, runId, agent, turn, position, providerCallId } = record;
   const invocation = { sessionId, runId, agent, turn, position, providerCallId, arguments: record.arguments };
@@ -117,6 +119,6 @@ async function recoverCall(context: RunContext, record: CallRecord): Promise<Too
   return result && { callId: record.id, ...result };
 }
 
-function storedResult(record: CallRecord, result: unknown): ToolResult {
-  return { success: record.outcome === "done", content: JSON.stringify(result), callId: record.id };
+function isDone(result: unknown): boolean {
+  return typeof result === "object" && result !== null && "success" in result && result.success === true;
 }

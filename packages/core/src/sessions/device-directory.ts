@@ -1,6 +1,7 @@
 import { type Logger, Secret } from "@leafmesh/protocol";
+import type { Sealer } from "../security/sealer.ts";
 import type { Backend, DeviceRecord } from "../storage/contract.ts";
-import { pushTokenContext, type Sealer } from "./device-list.ts";
+import { pushTokenContext } from "./device-list.ts";
 import type { ConversationDevice, DeviceDirectory } from "./devices.ts";
 
 /** Reads a conversation's devices from the store. One whose push token does not open is left out, with a log line. */

@@ -1,22 +1,14 @@
 /** The devices of a conversation as they are stored: merged by id, push tokens sealed. */
 import { type KnownDevice, MAX_DEVICES_PER_CONVERSATION } from "@leafmesh/protocol";
 import { EngineError } from "../runs/engine-error.ts";
+import type { Sealer } from "../security/sealer.ts";
 import type { DeviceRecord } from "../storage/contract.ts";
 import type { ConversationDevice } from "./devices.ts";
 
 /** A device as a request brings it, its push token wrapped. */
 export type DeviceInput = ConversationDevice;
 
-/**
- * Seals what is kept of a conversation's secrets. `context` names what the text belongs to: sealed text moved to
- * another place does not open.
- */
-export interface Sealer {
-  seal(text: string, context: string): string;
-  /** Throws when the text was not sealed with this key for this context. */
-  open(sealed: string, context: string): string;
-}
-
+/** What a sealed push token is bound to. */
 export function pushTokenContext(sessionId: string, deviceId: string): string {
   return `push_token:${sessionId}:${deviceId}`;
 }

@@ -3,8 +3,9 @@ import { type Clock, MAX_MESSAGE_CHARACTERS, type NewId } from "@leafmesh/protoc
 import type { EntryPoint, Mesh } from "../config/mesh.ts";
 import { EngineError } from "../runs/engine-error.ts";
 import { CommitConflict, commit } from "../runs/run-services.ts";
+import type { Sealer } from "../security/sealer.ts";
 import type { Backend, RunRecord, SessionRecord, Write } from "../storage/contract.ts";
-import { type DeviceInput, knownDevice, mergeDevices, type Sealer } from "./device-list.ts";
+import { type DeviceInput, knownDevice, mergeDevices } from "./device-list.ts";
 import { KeyedLock } from "./keyed-lock.ts";
 
 export interface CreateSessionRequest {

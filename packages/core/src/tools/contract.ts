@@ -28,7 +28,10 @@ export interface ToolInvocation {
 
 export interface ToolScope {
   readonly invocation: ToolInvocation;
-  /** Aborted when the run is cancelled or its deadline passed. The tool settles what it has open, then returns. */
+  /**
+   * Aborted when the run is cancelled or its deadline passed, or when the mesh stops; `reason` is a `RunInterrupted`
+   * that says which. The tool settles what it has open, then returns.
+   */
   readonly signal: AbortSignal;
   /** Wall clock, milliseconds: the run ends then. */
   readonly deadlineAtMs: number;
@@ -53,8 +56,9 @@ export interface Tool {
   /** Never rejects for what a tool call may meet; a rejection is a bug and becomes a failed tool call. */
   execute(scope: ToolScope): Promise<ToolResult>;
   /**
-   * Finishes a call that a dead process left behind, from its stored record: continues it or settles it honestly.
-   * Never repeats what may have happened. Left out by tools without records.
+   * Finishes a call that a dead process left behind, from its stored record: continues it or settles it honestly, or
+   * gives the result of one that is settled already. Never repeats what may have happened. Left out by tools without
+   * records.
    */
   recover?(call: CallRecord, scope: ToolScope): Promise<ToolResult>;
 }
