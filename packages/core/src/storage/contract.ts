@@ -82,6 +82,7 @@ export interface RunRecord {
   /** Raised by one with every update; an update names the version it saw. */
   readonly version: number;
 }
+/** What an update changes. A name that is left out stays as it is; one whose value is `undefined` is cleared. */
 export type RunPatch = Partial<Pick<RunRecord, "status" | "reply" | "error" | "startedAt" | "finishedAt">>;
 
 export type CallFace = "device";
@@ -141,6 +142,7 @@ export interface CallRecord {
   readonly usedAt?: number | undefined;
   readonly version: number;
 }
+/** As {@link RunPatch}. */
 export type CallPatch = Partial<
   Pick<
     CallRecord,
@@ -179,8 +181,14 @@ export interface UploadRecord {
   readonly createdAt: number;
 }
 
+/**
+ * One change. A session that has ended takes no new work and no new secrets: `run.create`, `wait.create`, `call.create`,
+ * `devices.replace`, `upload.create` and a second `session.end` are a `conflict` then. What is under way can still be
+ * brought to its end: updates, messages, offers and events are taken.
+ */
 export type Write =
   | { readonly kind: "session.create"; readonly session: SessionRecord }
+  /** `lastActiveAt` moves forwards only; `context`, when given, replaces the whole. */
   | {
       readonly kind: "session.touch";
       readonly sessionId: string;
@@ -189,7 +197,7 @@ export type Write =
     }
   /** Also erases the session's devices and uploads. */
   | { readonly kind: "session.end"; readonly sessionId: string; readonly at: number }
-  /** Replaces the whole list. */
+  /** Replaces the whole list and keeps its order; an id twice in it is `exists`. */
   | { readonly kind: "devices.replace"; readonly sessionId: string; readonly devices: readonly DeviceRecord[] }
   | { readonly kind: "run.create"; readonly run: RunRecord }
   | { readonly kind: "run.update"; readonly runId: string; readonly version: number; readonly patch: RunPatch }
@@ -213,7 +221,10 @@ export type Write =
 /** Either everything was written or nothing. */
 export type CommitResult =
   | { readonly committed: true; readonly events: readonly StoredEvent[] }
-  /** `exists`: an id is taken; `missing`: no such row; `conflict`: somebody else changed it first. */
+  /**
+   * `at` is the index of the write that was refused. `exists`: an id is taken; `missing`: no such row, or none that the
+   * new one refers to; `conflict`: somebody else changed it first, or its session has ended.
+   */
   | { readonly committed: false; readonly at: number; readonly reason: "exists" | "missing" | "conflict" };
 
 export interface PageOfEvents {
@@ -249,14 +260,15 @@ export interface Backend extends Closable {
   commit(writes: readonly Write[]): Promise<CommitResult>;
 
   session(id: string): Promise<SessionRecord | undefined>;
-  /** Newest first. `owner` limits to one key's sessions. */
+  /** Newest first. `owner` limits to one key's sessions; `before` is exclusive and compared with `createdAt`. */
   sessions(query: {
     owner?: string | undefined;
     limit: number;
     before?: number | undefined;
   }): Promise<readonly SessionSummary[]>;
+  /** Sessions of the owner that have not ended; `undefined` counts those without an owner. */
   countOpenSessions(owner: string | undefined): Promise<number>;
-  /** Sessions without activity since `before` that have no open run. */
+  /** Sessions without activity since `before` that have not ended and have no open run, longest idle first. */
   idleSessions(before: number, limit: number): Promise<readonly SessionRecord[]>;
   devices(sessionId: string): Promise<readonly DeviceRecord[]>;
   /** Oldest first; the last `limit` of them when given. */
@@ -265,6 +277,7 @@ export interface Backend extends Closable {
     query?: { runId?: string | undefined; limit?: number | undefined },
   ): Promise<readonly MessageRecord[]>;
   run(id: string): Promise<RunRecord | undefined>;
+  /** Oldest first; the first `limit` of them. An empty list of statuses finds none. */
   runs(query: {
     sessionId?: string | undefined;
     statuses?: readonly RunStatus[] | undefined;
@@ -280,13 +293,19 @@ export interface Backend extends Closable {
     newestFirst?: boolean | undefined;
     limit?: number | undefined;
   }): Promise<readonly CallRecord[]>;
+  /** In the order in which they were appended. */
   offers(callId: string): Promise<readonly OfferRecord[]>;
+  /** In order of `seq`, from the first after `after`. */
   events(sessionId: string, page?: PageOfEvents): Promise<readonly StoredEvent[]>;
   /** 0 when there is none. */
   lastEventSeq(sessionId: string): Promise<number>;
   upload(id: string): Promise<UploadRecord | undefined>;
 
-  /** Listens to one session until the returned function is called. Events committed by any process arrive. */
+  /**
+   * Listens to one session until the returned function is called. Events committed by any process arrive, those of one
+   * session in order of `seq`. To follow a session without a gap, subscribe first, then read the backlog with
+   * {@link Backend.events}, and drop what came twice by its `seq`. A listener that throws is logged and stays.
+   */
   subscribe(sessionId: string, listener: SessionListener): () => void;
   publishTransient(sessionId: string, event: TransientEvent): void;
 
@@ -295,7 +314,10 @@ export interface Backend extends Closable {
 }
 
 export interface RunQueue {
-  /** The run must be stored as `queued` first. */
+  /**
+   * The run must be stored as `queued` first. A run that waits already is not held twice; one in hand is taken again
+   * once it has ended. An embedded queue is empty after a restart: the stored runs say what to push again.
+   */
   push(run: { readonly runId: string; readonly sessionId: string }): Promise<void>;
   /** Starts taking work, at most `concurrency` at once. `work` must not reject. */
   start(options: {

@@ -1,0 +1,1 @@
+export { type BackendUnderTest, testBackend } from "./backend.ts";
