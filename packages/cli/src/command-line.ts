@@ -96,6 +96,7 @@ Exit codes: 0 it worked · 1 it was tried and did not · 2 the command line was 
     .addOption(new Option("--log-level <level>", "what is logged").choices(["debug", "info", "warn", "error"]))
     .addOption(new Option("--log-format <format>", "how it is logged").choices(["pretty", "json"]))
     .option("--max-config-size <bytes>", "largest mesh file", wholeNumber(1, 10 * 1024 * 1024))
+    .option("--json", "one JSON line per event (ready, reloaded, reload_refused, stopped)")
     .addHelpText(
       "after",
       `

@@ -1,0 +1,245 @@
+/**
+ * Assembles a mesh: storage, keys, models, connections, engine, HTTP. The one place where the parts meet; what it
+ * answers is started, and everything in it is closed by `stop`.
+ */
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import { type Backend, createEngine, type Engine, getAsk, listAsks, type Mesh } from "@leafmesh/core";
+import { createSealer, loadMeshKey, loadSecretKey, type RedactingLogger } from "@leafmesh/core/security";
+import { createEmbeddedBackend } from "@leafmesh/core/storage/embedded";
+import { createUploads } from "@leafmesh/core/uploads";
+import {
+  type ConnectionPool,
+  createConnectionPool,
+  createDeviceAction,
+  type DeviceAction,
+} from "@leafmesh/device-action";
+import { createDirectHub } from "@leafmesh/notifiers";
+import { createRingSigner, DIRECT_PATH, randomId, systemClock } from "@leafmesh/protocol";
+import { connectUrlOf, createRoomService } from "@leafmesh/room-service";
+import { createApi, isLoopback, type Listening, listen, type MountedService } from "@leafmesh/server";
+import { type ProviderDefinitions, providerDefinitions } from "../registry.ts";
+import { version } from "../version.ts";
+import { secretsOf } from "./secrets.ts";
+import { askUploads, type MeshAddresses } from "./upload-address.ts";
+
+export interface StartMeshOptions {
+  readonly mesh: Mesh;
+  readonly host: string;
+  readonly port: number;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly logger: RedactingLogger;
+  /** Providers beside the built-in ones, or instead of them where the name is the same. */
+  readonly providers?: Partial<ProviderDefinitions> | undefined;
+}
+
+export interface RunningMesh {
+  readonly url: string;
+  readonly engine: Engine;
+  readonly deviceAction: DeviceAction;
+  readonly backend: Backend;
+  /** Runs that an earlier process left: taken up, or only closed. */
+  readonly recovered: { readonly resumed: number; readonly ended: number };
+  /** New conversations use `mesh`; what is under way keeps the one it started with. */
+  swap(mesh: Mesh): void;
+  /** Takes no new work, gives what is under way `graceMs`, ends the rest honestly, closes everything. Idempotent. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** Photos come from phones: large enough for one, too small to fill a disk with. */
+const MAX_UPLOAD_BYTES = 8 * 1024 * 1024;
+/** How long what is being written when the grace is over may take to end. */
+const LAST_ANSWERS_MS = 2_000;
+const CHECK_TIMEOUT_MS = 20_000;
+
+/** Starts in this order, and undoes it in the other when something on the way fails. */
+export async function startMesh(options: StartMeshOptions): Promise<RunningMesh> {
+  const undo: (() => Promise<void>)[] = [];
+  try {
+    return await assemble(options, (close) => undo.push(close));
+  } catch (error) {
+    for (const close of undo.reverse()) await close().catch(() => {});
+    throw error;
+  }
+}
+
+async function assemble(
+  options: StartMeshOptions,
+  onFailure: (close: () => Promise<void>) => void,
+): Promise<RunningMesh> {
+  const { logger, env } = options;
+  const clock = systemClock;
+  const newId = randomId;
+  let mesh = options.mesh;
+  for (const secret of secretsOf(mesh)) logger.redact.add(secret);
+
+  const dataFolder = dirname(mesh.storage.url);
+  mkdirSync(dataFolder, { recursive: true, mode: 0o700 });
+  const backend = createEmbeddedBackend({ path: mesh.storage.url, durable: mesh.storage.durable, clock, logger });
+  onFailure(() => backend.close());
+  await backend.migrate();
+  const sealer = createSealer(await loadSecretKey({ env, folder: dataFolder, logger }));
+  const signer = await createRingSigner(await loadMeshKey({ folder: dataFolder, sealer }));
+
+  let listening: Listening | undefined;
+  const localUrl = (): string => listening?.url ?? "";
+  const addresses: MeshAddresses = {
+    publicUrl: () => mesh.server.publicUrl,
+    loopbackUrl: () => (isLoopback(options.host) ? localUrl() : undefined),
+  };
+
+  const hub = createDirectHub({ clock, logger });
+  const roomService = createRoomService({
+    connectUrl: () => connectUrlOf(addresses.publicUrl() ?? localUrl()),
+    clock,
+    newId,
+    logger,
+  });
+  const builtIn = providerDefinitions({ ringer: () => hub, rooms: () => roomService });
+  const definitions: ProviderDefinitions = {
+    notifiers: new Map([...builtIn.notifiers, ...(options.providers?.notifiers ?? [])]),
+    rooms: new Map([...builtIn.rooms, ...(options.providers?.rooms ?? [])]),
+  };
+
+  const pools = new Map<Mesh, ConnectionPool>();
+  const poolOf = (of: Mesh): ConnectionPool => {
+    const known = pools.get(of);
+    if (known) return known;
+    const pool = createConnectionPool({
+      mesh: of,
+      ...definitions,
+      clock,
+      logger,
+      newId,
+      publicUrl: of.server.publicUrl,
+    });
+    pools.set(of, pool);
+    return pool;
+  };
+
+  const uploads = createUploads({ backend, sealer, clock, newId, maxBytes: MAX_UPLOAD_BYTES });
+  const engine = createEngine({
+    mesh,
+    backend,
+    models: (of) => openModels(of, env, logger),
+    toolProviders: [{ toolsFor: (agent, run) => deviceAction.provider.toolsFor(agent, run) }],
+    sealer,
+    uploads,
+    clock,
+    newId,
+    random: Math.random,
+    logger,
+  });
+  const deviceAction = createDeviceAction({
+    backend,
+    devices: engine.directory,
+    connectionsOf: poolOf,
+    signer,
+    uploads: askUploads(uploads, addresses),
+    clock,
+    logger,
+    newId,
+    random: Math.random,
+  });
+
+  let ready = false;
+  const api = createApi({
+    mesh: () => mesh,
+    engine,
+    backend,
+    asks: {
+      list: (query) => listAsks(backend, query),
+      get: (askId) => getAsk(backend, askId),
+      cancel: (askId) => deviceAction.cancel(askId),
+    },
+    uploads,
+    meshKeys: [signer.key],
+    clock,
+    logger,
+    version,
+    isReady: () => ready,
+  });
+  const directSockets: MountedService = {
+    handleUpgrade(request, socket, head) {
+      if (request.url?.split("?")[0] !== DIRECT_PATH) return false;
+      hub.handleUpgrade(request, socket, head);
+      return true;
+    },
+  };
+  listening = await listen(api, {
+    host: options.host,
+    port: options.port,
+    hasKeys: mesh.server.apiKeys.length > 0,
+    services: [directSockets, { handleUpgrade: (...upgrade) => roomService.handleUpgrade(...upgrade) }],
+    logger,
+  });
+  const server = listening;
+  onFailure(() => server.close(0));
+  const recovered = await engine.start();
+  ready = true;
+  checkInBackground(poolOf(mesh), logger);
+
+  let stopping: Promise<void> | undefined;
+  const shutDown = async (graceMs: number): Promise<void> => {
+    ready = false;
+    const runsEnd = engine.stop({ graceMs: graceMs + LAST_ANSWERS_MS });
+    await deviceAction.stop({ graceMs });
+    await runsEnd;
+    await Promise.all([hub.close(), roomService.close()]);
+    await server.close(LAST_ANSWERS_MS);
+    await Promise.all([...pools.values()].map((pool) => pool.close()));
+    await backend.close();
+  };
+
+  return {
+    url: server.url,
+    engine,
+    deviceAction,
+    backend,
+    recovered,
+    swap(next) {
+      const replaced = mesh;
+      for (const secret of secretsOf(next)) logger.redact.add(secret);
+      mesh = next;
+      engine.swapMesh(next);
+      pools.get(replaced)?.retire();
+      pools.delete(replaced);
+      checkInBackground(poolOf(next), logger);
+    },
+    stop(graceMs) {
+      stopping ??= shutDown(graceMs);
+      return stopping;
+    },
+  };
+}
+
+/** Models are loaded when the first one is asked for: a mesh is ready before that. */
+function openModels(mesh: Mesh, env: StartMeshOptions["env"], logger: RedactingLogger) {
+  type Models = ReturnType<typeof import("@leafmesh/core/models").createModels>;
+  let opened: Promise<Models> | undefined;
+  const open = (): Promise<Models> => {
+    opened ??= import("@leafmesh/core/models").then(({ createModels }) =>
+      createModels({ mesh, env, clock: systemClock, logger }),
+    );
+    return opened;
+  };
+  return {
+    model: async (endpoint: string) => (await open()).model(endpoint),
+    close: async () => (await opened)?.close(),
+  };
+}
+
+/** Tells the operator which connections do not work, without holding up the start. Rings nobody. */
+function checkInBackground(pool: ConnectionPool, logger: RedactingLogger): void {
+  const stop = new AbortController();
+  const timer = systemClock.schedule(CHECK_TIMEOUT_MS, () => stop.abort());
+  const check = async (): Promise<void> => {
+    for (const { connection, face, result } of await pool.checkAll(stop.signal)) {
+      if (result.status === "active") logger.info("connection works", { connection, face });
+      else logger.warn("connection does not work", { connection, face, status: result.status, reason: result.reason });
+    }
+  };
+  check()
+    .catch((error: unknown) => logger.error("the connection tests failed", { error }))
+    .finally(() => timer.cancel());
+}
