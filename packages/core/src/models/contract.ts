@@ -55,6 +55,13 @@ export interface Model {
   close(): Promise<void>;
 }
 
+/** The models of one mesh, each opened on first use. */
+export interface Models {
+  /** `endpoint` is the name of a `models:` entry. Rejects with a {@link ModelError} when it cannot be used at all. */
+  model(endpoint: string): Promise<Model>;
+  close(): Promise<void>;
+}
+
 export type ModelErrorKind =
   /** Network, 408, 409, 429, 5xx, a stream that was cut: trying again may help. */
   | "transient"

@@ -16,6 +16,9 @@ export interface EndpointSettings {
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
+/** What an operator writes as `api_key` of a server that asks for none. */
+const NO_KEY = "none";
+
 /** An endpoint that can be called. */
 export interface Endpoint {
   readonly name: string;
@@ -46,7 +49,8 @@ export function resolveEndpoint(settings: EndpointSettings): Endpoint {
   }
   const { origin, search } = url;
   const basePath = url.pathname.replace(/\/+$/, "");
-  const apiKey = settings.apiKey?.reveal().trim() ?? "";
+  const writtenKey = settings.apiKey?.reveal().trim() ?? "";
+  const apiKey = writtenKey === NO_KEY ? "" : writtenKey;
   const headers = {
     "content-type": "application/json",
     accept: "text/event-stream, application/json",

@@ -118,7 +118,7 @@ const NO_ROUTE: ConnectionFailure = {
   cure: "Check the network and base_url.",
 };
 const BROKEN: ConnectionFailure = { kind: "transient", what: "closed the connection before it answered" };
-const CLOSED: ConnectionFailure = { kind: "aborted", what: "was closed by this mesh while it answered" };
+const CLOSED: ConnectionFailure = { kind: "aborted", what: "was closed by this mesh" };
 
 const CONNECTION_FAILURES: ReadonlyMap<string, ConnectionFailure> = new Map<string, ConnectionFailure>([
   ["ECONNREFUSED", { kind: "transient", what: "refused the connection", cure: "Is the server running?" }],
@@ -153,6 +153,7 @@ const CONNECTION_FAILURES: ReadonlyMap<string, ConnectionFailure> = new Map<stri
     "ERR_SSL_PACKET_LENGTH_TOO_LONG",
     { kind: "bad_request", what: "does not speak TLS", cure: "Does base_url need http:// instead of https://?" },
   ],
+  ["TRANSPORT_CLOSED", CLOSED],
   ["UND_ERR_DESTROYED", CLOSED],
   ["UND_ERR_CLOSED", CLOSED],
   ["ECONNRESET", BROKEN],

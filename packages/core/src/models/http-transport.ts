@@ -29,6 +29,14 @@ export class ConnectionFailed extends Error {
   }
 }
 
+class TransportClosed extends Error {
+  readonly code = "TRANSPORT_CLOSED";
+
+  constructor() {
+    super("the transport is closed");
+  }
+}
+
 export interface PostCall {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -83,7 +91,7 @@ export function createHttpTransport(
   return {
     async post(call) {
       call.signal.throwIfAborted();
-      if (closed) throw new ConnectionFailed(new Error("the transport is closed"), false);
+      if (closed) throw new ConnectionFailed(new TransportClosed(), false);
       opening ??= open();
       const pool = await opening;
       call.signal.throwIfAborted();

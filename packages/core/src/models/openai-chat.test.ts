@@ -185,7 +185,7 @@ describe("a call", () => {
   it("sends no authorization without a key, and trims a key that came from a file", async () => {
     const server = await startOpenAIServer();
     open.push(server);
-    for (const apiKey of [undefined, new Secret(`${TEST_KEY}\n`)]) {
+    for (const apiKey of [undefined, new Secret("none"), new Secret(`${TEST_KEY}\n`)]) {
       const model = createOpenAIChatModel({
         endpoint: { name: "local", baseUrl: `${server.baseUrl}/`, apiKey, apiKeyPlace: "models.local.api_key" },
         clock: systemClock,
@@ -194,7 +194,11 @@ describe("a call", () => {
       open.push(model);
       await ask(model);
     }
-    expect(server.requests.map((request) => request.headers.authorization)).toEqual([undefined, `Bearer ${TEST_KEY}`]);
+    expect(server.requests.map((request) => request.headers.authorization)).toEqual([
+      undefined,
+      undefined,
+      `Bearer ${TEST_KEY}`,
+    ]);
   });
 
   it("uses connections again", async () => {
