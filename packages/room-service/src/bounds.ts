@@ -11,6 +11,9 @@ export interface ServiceBounds {
   /** New sockets per client address: how many at once, and how many come back a second. */
   readonly connectsBurst: number;
   readonly connectsPerSecond: number;
+  /** How long the head of an HTTP request may take, and the whole of it. For the service's own server only. */
+  readonly requestHeadMs: number;
+  readonly requestMs: number;
   /** Sockets that have not said `hello` yet. */
   readonly pendingConnections: number;
   /** How long a socket may wait with its `hello`. */
@@ -29,6 +32,8 @@ export const DEFAULT_SERVICE_BOUNDS: ServiceBounds = {
   opensPerSecond: 200,
   connectsBurst: 1000,
   connectsPerSecond: 50,
+  requestHeadMs: 10_000,
+  requestMs: 15_000,
   pendingConnections: 2000,
   helloMs: 5000,
   drainMs: 10_000,

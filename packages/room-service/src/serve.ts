@@ -1,5 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { resolveBounds } from "./bounds.ts";
 import { createRoomService, type RoomService, type RoomServiceOptions } from "./service.ts";
 
 export interface ServeRoomsOptions extends Omit<RoomServiceOptions, "connectUrl"> {
@@ -20,13 +21,14 @@ export interface RoomServer {
 
 /** A room service with an HTTP server of its own. Rejects when the address cannot be listened on. */
 export async function serveRooms(options: ServeRoomsOptions): Promise<RoomServer> {
+  const { requestHeadMs, requestMs } = resolveBounds(options.bounds);
   let url = "";
   const service = createRoomService({ ...options, connectUrl: () => connectUrlOf(options.publicUrl ?? url) });
   // Slow or silent clients are cut by these; without them a thousand half requests hold a thousand sockets.
   const server = createServer(
     {
-      headersTimeout: 10_000,
-      requestTimeout: 15_000,
+      headersTimeout: requestHeadMs,
+      requestTimeout: requestMs,
       keepAliveTimeout: 30_000,
       connectionsCheckingInterval: 1000,
       maxHeaderSize: 16 * 1024,

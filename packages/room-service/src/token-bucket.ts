@@ -20,7 +20,7 @@ export class TokenBucket {
       this.#left -= 1;
       return { taken: true };
     }
-    return { taken: false, retryAfterMs: ((1 - this.#left) / this.#perSecond) * 1000 };
+    return { taken: false, retryAfterMs: Math.ceil(((1 - this.#left) / this.#perSecond) * 1000) };
   }
 
   /** Pays back time in which nothing could be taken, over the burst as well. */
