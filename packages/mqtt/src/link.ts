@@ -18,7 +18,7 @@ import { toBuffer } from "./vendor.ts";
 
 /** Longest wait for the broker's answer to CONNECT, the network connection included. */
 export const CONNECT_TIMEOUT_MS = 10_000;
-/** Longest wait for a goodbye to leave. */
+/** Longest wait for a goodbye to leave, be it of a subscription or of the link. */
 const END_TIMEOUT_MS = 2_000;
 /** Largest packet that the broker may send, told to it in MQTT 5. Larger ones end the connection. */
 const MAX_INBOUND_PACKET_BYTES = 1024 * 1024;
@@ -79,7 +79,7 @@ export interface Link {
   publish(message: Outgoing, options?: PublishOptions): Promise<Published>;
   /** QoS 1. Throws {@link MqttFailure}. A grant does not prove that the broker's access rules let messages through. */
   subscribe(topics: readonly string[], signal?: AbortSignal): Promise<void>;
-  /** Best effort; never rejects. */
+  /** Best effort; never rejects, ends within 2 s. */
   unsubscribe(topics: readonly string[]): Promise<void>;
   /** Says goodbye, which drops the session and the will, and closes. Idempotent, never rejects, ends within 2 s. */
   end(): Promise<void>;
@@ -171,7 +171,7 @@ export async function openLink(
     },
     async unsubscribe(topics) {
       if (state !== "open" || topics.length === 0) return;
-      await settled(clock, ACK_TIMEOUT_MS, (done) => client.unsubscribe([...topics], () => done()));
+      await settled(clock, END_TIMEOUT_MS, (done) => client.unsubscribe([...topics], () => done()));
     },
     async end() {
       if (state === "over" || ending) return;

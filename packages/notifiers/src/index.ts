@@ -11,3 +11,4 @@ export {
   type TokenHash,
 } from "./direct/hub.ts";
 export { directNotifier } from "./providers/direct.ts";
+export { mqttNotifier } from "./providers/mqtt.ts";

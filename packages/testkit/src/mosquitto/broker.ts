@@ -96,14 +96,14 @@ function createBroker<Listener extends string>(
 
   const endWithThisProcess = (): void => void child?.kill("SIGKILL");
 
-  const end = async (signal: NodeJS.Signals): Promise<void> => {
+  /** Not SIGTERM: Mosquitto forgets one that comes just after it has logged that it runs. */
+  const end = async (): Promise<void> => {
     const ending = child;
     child = undefined;
     process.off("exit", endWithThisProcess);
     if (!ending || ending.exitCode !== null || ending.signalCode !== null) return;
     const gone = once(ending, "exit");
-    ending.kill("SIGCONT");
-    ending.kill(signal);
+    ending.kill("SIGKILL");
     await gone;
   };
 
@@ -118,7 +118,7 @@ function createBroker<Listener extends string>(
     logged,
     freeze: () => void child?.kill("SIGSTOP"),
     thaw: () => void child?.kill("SIGCONT"),
-    kill: () => end("SIGKILL"),
+    kill: end,
     async start() {
       if (child) throw new Error("Mosquitto is running");
       const from = output.length;
@@ -140,7 +140,7 @@ function createBroker<Listener extends string>(
       await logged(" running", from);
     },
     async stop() {
-      await end("SIGTERM");
+      await end();
       await rm(folder, { recursive: true, force: true });
     },
     async [Symbol.asyncDispose]() {
