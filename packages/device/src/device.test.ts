@@ -104,7 +104,7 @@ describe("an ask from ring to reply", () => {
       "joined",
       "task",
       "accepted",
-      "acted",
+      "handled",
       "replied",
       "delivered",
       "settled",

@@ -65,7 +65,7 @@ export type DeviceEvent =
   /** Stored; the work begins. */
   | { readonly type: "accepted"; readonly ask: string; readonly action: string }
   /** The handler ended, or was given up on. */
-  | { readonly type: "acted"; readonly ask: string; readonly action: string; readonly durationMs: number }
+  | { readonly type: "handled"; readonly ask: string; readonly action: string; readonly durationMs: number }
   | { readonly type: "cancelled"; readonly ask: string; readonly reason: string }
   | {
       readonly type: "replied";

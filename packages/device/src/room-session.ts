@@ -207,7 +207,7 @@ class RoomSession {
       stopWithinMs,
       sendProgress: (progress) => void this.#request.room.send({ type: "progress", id: task.id, ...progress }),
     });
-    emit({ type: "acted", ask: task.id, action: task.action, durationMs: clock.monotonicMs() - startedMs });
+    emit({ type: "handled", ask: task.id, action: task.action, durationMs: clock.monotonicMs() - startedMs });
     return answer;
   }
 

@@ -69,12 +69,16 @@ function isBehaviourName(name: string): name is BehaviourName {
 
 /** What misbehaving needs of the machine. */
 export interface Means {
-  /** Resolves after so many milliseconds. */
+  /** Resolves after so many milliseconds, or when the program stops. */
   wait(ms: number): Promise<void>;
+  /** Resolves when the program stops. */
+  forever(): Promise<void>;
   /** Ends the process at once, as the kernel would. */
   kill(): void;
   /** Cuts the link to the room; it cannot be brought back for `ms`, or ever. */
   cut(ms: number | undefined): void;
+  /** Resolves when the link has been cut, or the program stops. */
+  untilCut(): Promise<void>;
 }
 
 /** The handler as this device behaves; `acted` is called when it really did something. */
@@ -105,22 +109,19 @@ export function behavingHandler(
         await means.wait(behaviour.ms ?? 0);
         return act();
       case "drop":
-        await means.wait(DROP_SETTLES_MS);
+        await means.untilCut();
         return act();
       case "crash-after-accepted":
-        return new Promise(() => {});
+        return means.forever();
       case "crash-after-acted":
         await act();
         means.kill();
-        return new Promise(() => {});
+        return means.forever();
       default:
         return act();
     }
   };
 }
-
-/** The answer of a device whose link was cut is ready soon after, so that it has to wait for the link. */
-const DROP_SETTLES_MS = 200;
 
 /** The connector as this device behaves. */
 export function behavingConnector(connector: Connector, behaviour: Behaviour, means: Means): Connector {
