@@ -204,6 +204,40 @@ Examples:
       ),
   ).action((options) => choose(async () => (await import("./commands/chat.ts")).chat(options, context)));
 
+  program
+    .command("device")
+    .description("be a simulated device: rung, asked, and as obedient as you say")
+    .option("--mesh-url <address>", "the mesh (default: http://127.0.0.1:18820, unless --mqtt is given)")
+    .option("--id <id>", "the device's id", "phone-7")
+    .option("--token <token>", "the push token that the request brings for it", "...")
+    .option("--mqtt <address>", "be rung over this broker instead, with --topic")
+    .option("--topic <topic>", "the ring topic, which is the push token then")
+    .option("--username <name>", "the device's login at the broker")
+    .option("--password <password>", "its password")
+    .option("--mesh-key <file>", "the mesh's public keys, from leafmesh keys show --json (default: the mesh is asked)")
+    .option("--behave <how>", "what it does when it is asked, see below", "done")
+    .option("--battery <percent>", "what battery.read answers", wholeNumber(0, 100), 71)
+    .option("--ledger <file>", "remember asks in this file, over restarts (default: in memory)")
+    .option("--undeclared", "do not tell the mesh what it can do")
+    .option("--json", "one JSON line per event")
+    .addHelpText(
+      "after",
+      `
+Ways to behave:
+  done, fail, decline, approve-later    the four answers that a device gives
+  ignore, late=<ms>, oversize, twice    no answer, a late one, one that is too large, the same one twice
+  no-join, join-late=<ms>, not-allowed  it does not join, joins late, or the person does not allow it
+  drop, drop=<ms>                       its link is lost after it accepted, for good or for so long
+  crash-after-accepted                  it is killed before it acts
+  crash-after-acted                     it is killed before it answers
+
+Examples:
+  $ leafmesh device
+  $ leafmesh device --id tablet-2 --token secret-of-tablet-2 --behave late=5000
+  $ leafmesh device --mqtt mqtt://127.0.0.1:1883 --topic leafmesh/phone-7/connect`,
+    )
+    .action((options) => choose(async () => (await import("./commands/device.ts")).device(options, context)));
+
   const asks = program.command("asks").description("see what devices were asked, and what came of it");
   withApi(
     asks
