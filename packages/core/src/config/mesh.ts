@@ -6,6 +6,10 @@ import type { Approval, Secret } from "@leafmesh/protocol";
 
 export interface Mesh {
   readonly name: string;
+  /** The operator's own version of the file. */
+  readonly version: string;
+  /** The least important log lines that are written. */
+  readonly logLevel: "debug" | "info" | "warn" | "error";
   /** Absolute folder of mesh.yaml; relative paths inside it are relative to this. */
   readonly folder: string;
   /** SHA-256 of the file's text, to tell one load from the next. */

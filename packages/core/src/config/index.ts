@@ -1,0 +1,13 @@
+export { matchesAction } from "./action-pattern.ts";
+export { isLoopback } from "./check-server.ts";
+export type { Diagnostic, DiagnosticCode, Severity } from "./diagnostic.ts";
+export { readTextFile } from "./files.ts";
+export { type JsonSchemaObject, meshJsonSchema } from "./json-schema.ts";
+export { type LoadedMesh, type LoadMeshOptions, loadMesh } from "./load-mesh.ts";
+export { type LoadMeshFileOptions, loadMeshFile } from "./load-mesh-file.ts";
+export type { KnownConnections } from "./names.ts";
+export { BUILT_IN_NOTIFIER, BUILT_IN_ROOMS } from "./provider-lookup.ts";
+export { type DiagnosticStyle, renderDiagnostic, renderDiagnostics } from "./render.ts";
+export type { FileText, ReadFile } from "./resolve-references.ts";
+export { DEFAULT_MAX_BYTES, HIGHEST_MAX_BYTES } from "./source-text.ts";
+export { type MeshWatch, type WatchMeshOptions, watchMesh } from "./watch-mesh.ts";

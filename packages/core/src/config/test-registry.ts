@@ -1,0 +1,122 @@
+/** Providers for the loader's own tests, shaped like real ones: built in, both roles with a shared schema, push with secrets. */
+import { secretString } from "@leafmesh/protocol";
+import { z } from "zod";
+import type { ProviderRegistry } from "../providers/registry.ts";
+
+const mqttOptions = z.strictObject({
+  url: z
+    .string()
+    .regex(/^(mqtts?|wss?):\/\/[^\s]+$/, "must be an address that begins with mqtt://, mqtts://, ws:// or wss://")
+    .meta({ description: "Address of the broker, as devices reach it." }),
+  username: z.string().optional().meta({ description: "User name of the mesh." }),
+  password: secretString("Password of the mesh.").optional(),
+  ca_cert: z.string().optional().meta({ description: "Certificate of a private CA, as PEM.", multiline: true }),
+  keepalive: z.int().min(5).max(3600).default(60).meta({ description: "Seconds between signs of life." }),
+  room_topic_prefix: z.string().optional().meta({ description: "Topics of rooms begin with it." }),
+});
+
+const fcmOptions = z.strictObject({
+  service_account: secretString("The service account's key as JSON.", { multiline: true }),
+  project_id: z.string().optional().meta({ description: "The project, if not the key's own." }),
+  sandbox: z.boolean().default(false).meta({ description: "Use the test environment." }),
+});
+
+const smsOptions = z.strictObject({
+  account_sid: z.string().meta({ description: "The account." }),
+  auth_token: secretString("The account's token.").optional(),
+  api_key_secret: secretString("An API key's secret.").optional(),
+});
+
+export const testRegistry: ProviderRegistry = {
+  notifiers: new Map([
+    [
+      "direct",
+      {
+        provider: "direct",
+        title: "Direct",
+        description: "Rings a device over the socket that it holds to the mesh.",
+        options: z.strictObject({}),
+        traits: { silent: "yes" as const },
+      },
+    ],
+    [
+      "mqtt",
+      {
+        provider: "mqtt",
+        title: "MQTT broker",
+        description: "Rings a device over a topic of a broker.",
+        options: mqttOptions,
+        packages: ["mqtt"],
+        traits: { silent: "yes" as const },
+        validate: (options: z.output<typeof mqttOptions>) =>
+          options.password && !options.username
+            ? [{ path: ["password"], message: `a password needs a username (${options.password.reveal()})` }]
+            : [],
+      },
+    ],
+    [
+      "fcm",
+      {
+        provider: "fcm",
+        title: "Firebase Cloud Messaging",
+        description: "Rings Android, iOS and web apps through Google.",
+        options: fcmOptions,
+        traits: { silent: "best-effort" as const },
+      },
+    ],
+    [
+      "sms",
+      {
+        provider: "sms",
+        title: "Text message",
+        description: "Sends a link.",
+        options: smsOptions,
+        packages: ["sms-sdk", "sms-extra"],
+        traits: { silent: "never" as const },
+        validate: (options: z.output<typeof smsOptions>) =>
+          options.auth_token || options.api_key_secret
+            ? []
+            : [{ path: [], message: "needs auth_token or api_key_secret" }],
+      },
+    ],
+  ]),
+  rooms: new Map([
+    [
+      "leafmesh",
+      {
+        provider: "leafmesh",
+        title: "LeafMesh rooms",
+        description: "Rooms of the mesh itself.",
+        options: z.strictObject({}),
+      },
+    ],
+    [
+      "mqtt",
+      {
+        provider: "mqtt",
+        title: "MQTT broker",
+        description: "Meets a device on topics of a broker.",
+        options: mqttOptions,
+        packages: ["mqtt"],
+        validate: (options: z.output<typeof mqttOptions>) =>
+          options.room_topic_prefix
+            ? []
+            : [{ path: ["room_topic_prefix"], message: "is needed where the connection is a room" }],
+      },
+    ],
+    [
+      "pusher",
+      {
+        provider: "pusher",
+        title: "Pusher Channels",
+        description: "Meets a device on a channel.",
+        options: z.strictObject({
+          app_id: z.string().meta({ description: "The app." }),
+          secret: secretString("The app's secret."),
+        }),
+        validate: (_options: unknown, { publicUrl }: { publicUrl?: string | undefined }) =>
+          publicUrl ? [] : [{ path: [], message: "calls back, so server.public_url must be set" }],
+      },
+    ],
+  ]),
+};
