@@ -7,7 +7,6 @@ import { IN_MEMORY, type OpenedDatabase, openDatabase } from "./database.ts";
 import { toStorageError } from "./errors.ts";
 import { migrateDatabase } from "./migrations.ts";
 import { createReads } from "./reads.ts";
-import { wholeMs } from "./rows.ts";
 import { createRunQueue } from "./run-queue.ts";
 import { createPrepare } from "./statements.ts";
 import { createApplyWrite } from "./writes.ts";
@@ -54,8 +53,10 @@ export function createEmbeddedBackend(options: EmbeddedBackendOptions): Backend 
     const current = open();
     try {
       return await use(current);
-    } catch (error) {
-      throw toStorageError(error, current.opened.file);
+    } catch (thrown) {
+      const error = toStorageError(thrown, current.opened.file);
+      if (error instanceof StorageError && error.code === "full") current.checkpoints?.outOfSpace();
+      throw error;
     }
   };
 
@@ -111,8 +112,9 @@ function openStore(options: EmbeddedBackendOptions, publish: (events: readonly S
     migrateDatabase(database, file, clock);
     const prepare = createPrepare(database);
     const checkpoints = file === IN_MEMORY ? undefined : createCheckpoints({ database, file, clock, logger });
-    const writeProbe = database.prepare(
-      "insert into probe (id, at) values (1, ?) on conflict (id) do update set at = excluded.at",
+    // A value that changes: SQLite does not write a row that stays as it is.
+    const probe = database.prepare(
+      "insert into probe (id, count) values (1, 1) on conflict (id) do update set count = count + 1",
     );
     return {
       opened,
@@ -128,7 +130,7 @@ function openStore(options: EmbeddedBackendOptions, publish: (events: readonly S
         },
       }),
       probe() {
-        writeProbe.run(wholeMs(clock.nowMs()));
+        probe.run();
         checkpoints?.written(1);
       },
     };
@@ -138,11 +140,10 @@ function openStore(options: EmbeddedBackendOptions, publish: (events: readonly S
   }
 }
 
-/** About how many pages of the log the writes filled: a row and its indexes, and the content of an upload. */
+/** About how many pages of the log a transaction filled: its rows and their indexes, and the content of uploads. */
 function pagesOf(writes: readonly Write[]): number {
-  let pages = 0;
-  for (const write of writes)
-    pages += write.kind === "upload.create" ? 2 + write.upload.sealedContent.length / 4096 : 2;
+  let pages = 2 + 2 * writes.length;
+  for (const write of writes) if (write.kind === "upload.create") pages += write.upload.sealedContent.length / 4096;
   return pages;
 }
 

@@ -16,6 +16,8 @@ export interface Checkpoints {
   written(pages: number): void;
   /** To be called after a transaction that deleted what must not stay in any file. */
   erased(): void;
+  /** To be called when a write found the disk full: the first one that succeeds again is followed by a checkpoint. */
+  outOfSpace(): void;
   /** Copies what is left and cuts the log off. */
   close(): void;
 }
@@ -71,6 +73,9 @@ export function createCheckpoints(options: {
     },
     erased() {
       mustTruncate = true;
+    },
+    outOfSpace() {
+      pages = PAGES_PER_CHECKPOINT;
     },
     close() {
       timer?.cancel();

@@ -77,7 +77,7 @@ const lockPath = (file: string): string => `${file}.lock`;
 function lockForThisProcess(file: string): DatabaseSync {
   const lock = new DatabaseSync(lockPath(file), { timeout: 0 });
   try {
-    lock.exec("begin exclusive");
+    lock.exec("pragma journal_mode = memory; begin exclusive");
     return lock;
   } catch (cause) {
     lock.close();

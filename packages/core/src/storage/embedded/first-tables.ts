@@ -158,7 +158,7 @@ export function firstTables(): readonly Compilable[] {
     schema
       .createTable("probe")
       .addColumn("id", "integer", (column) => column.primaryKey())
-      .addColumn("at", "integer", (column) => column.notNull())
+      .addColumn("count", "integer", (column) => column.notNull())
       .modifyEnd(STRICT),
   ];
 }

@@ -128,7 +128,7 @@ export interface Tables {
   offers: OfferRow;
   events: EventRow;
   uploads: UploadRow;
-  /** One row that {@link Backend.probe} writes to. */
-  probe: { id: number; at: number };
+  /** One row that a probe writes to. */
+  probe: { id: number; count: number };
   migrations: { version: number; name: string; applied_at: number };
 }
