@@ -19,6 +19,7 @@ export {
   ModelError,
   type ModelErrorKind,
   type ModelRequest,
+  type Models,
   type ModelToolCall,
   type TextPart,
 } from "./models/contract.ts";
@@ -31,7 +32,6 @@ export type {
 } from "./providers/registry.ts";
 export { createEngine, type Engine, type EngineDependencies } from "./runs/engine.ts";
 export { EngineError, type EngineErrorCode } from "./runs/engine-error.ts";
-export type { Models } from "./runs/mesh-leases.ts";
 export { type Interruption, RunInterrupted } from "./runs/run-control.ts";
 export type { UploadReader } from "./runs/shown-images.ts";
 export type { DeviceInput } from "./sessions/device-list.ts";

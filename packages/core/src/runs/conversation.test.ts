@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { ImagePart } from "../models/contract.ts";
 import { countToolCalls, type Entry, earlierWindow, openGroup, toChatMessages } from "./conversation.ts";
-import { call, checkRequest } from "./engine-harness.ts";
+import { call, checkRequest } from "./testing/index.ts";
 
 const user = (content: string): Entry => ({ turn: 0, message: { role: "user", content } });
 const says = (content: string, turn = 1): Entry => ({ turn, message: { role: "assistant", content } });

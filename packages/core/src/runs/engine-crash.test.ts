@@ -25,7 +25,7 @@ import {
   testAgent,
   testMesh,
   tool,
-} from "./engine-harness.ts";
+} from "./testing/index.ts";
 
 /** What happened outside, counted by call. */
 type Acts = Map<string, number>;

@@ -16,7 +16,7 @@ import {
   scripted,
   silentModel,
   tool,
-} from "./engine-harness.ts";
+} from "./testing/index.ts";
 
 /** Fails the commits whose number `fails` names; `stored`: after having written them, as a connection that breaks does. */
 function failing(backend: Backend, fails: (number: number) => boolean, stored: boolean): Backend {
@@ -120,6 +120,30 @@ describe("a store that fails", () => {
     expect((await backend.run(runId))?.status).toBe("queued");
     expect(logger.lines.every(({ fields }) => fields?.error instanceof StorageError)).toBe(true);
     expect(clock.pendingTimers).toBe(0);
+  });
+
+  it("in a way it must not leaves the run to the next start, and tells whoever waits", async () => {
+    const clock = createFakeClock();
+    const backend = await memoryBackend(clock);
+    let broken = true;
+    const { engine, logger } = await harness({
+      model: scripted(says("Hello.")),
+      clock,
+      backend: {
+        ...backend,
+        async commit(writes) {
+          if (broken && writes.some(({ kind }) => kind === "run.update")) throw new TypeError("bug");
+          return backend.commit(writes);
+        },
+      },
+    });
+    await engine.start();
+    const { runId } = await engine.submit({ message: "go" });
+    await expect(engine.waitForRun(runId, AbortSignal.timeout(10_000))).rejects.toThrow("the next start takes it up");
+    expect((await backend.run(runId))?.status).toBe("queued");
+    expect(logger.lines.map(({ level }) => level)).toEqual(["error", "error"]);
+    broken = false;
+    expect((await engine.cancelRun(runId)).status).toBe("cancelled");
   });
 
   it("refuses a message and forgets it", async () => {

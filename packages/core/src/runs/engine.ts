@@ -2,6 +2,7 @@
 import { type Clock, FINAL_RUN_STATUSES, type HistoryEntry, type Logger, type NewId } from "@leafmesh/protocol";
 import { createPendingCalls } from "../calls/pending-calls.ts";
 import type { Mesh } from "../config/mesh.ts";
+import type { Models } from "../models/contract.ts";
 import type { Sealer } from "../security/sealer.ts";
 import { createDeviceDirectory } from "../sessions/device-directory.ts";
 import type { DeviceDirectory } from "../sessions/devices.ts";
@@ -16,7 +17,7 @@ import { SessionSweep } from "../sessions/sweep.ts";
 import type { Backend, RunRecord, SessionRecord, SessionSummary } from "../storage/contract.ts";
 import type { ToolProvider } from "../tools/contract.ts";
 import { EngineError } from "./engine-error.ts";
-import { MeshLeases, type Models } from "./mesh-leases.ts";
+import { MeshLeases } from "./mesh-leases.ts";
 import { RunDriver } from "./run-driver.ts";
 import type { UploadReader } from "./shown-images.ts";
 import { SETTLE_GRACE_MS } from "./tool-execution.ts";
@@ -91,13 +92,16 @@ export interface Engine {
   session(sessionId: string): Promise<SessionRecord | undefined>;
   /** Newest first. `owner` limits to one key's; `before` is the `createdAt` of the last one seen. */
   sessions(query: Parameters<Backend["sessions"]>[0]): Promise<readonly SessionSummary[]>;
-  /** What was said, oldest first; the last `limit` messages when given. Empty for an unknown session. */
+  /** What was said, oldest first: the last `limit` messages, 1000 unless given. Empty for an unknown session. */
   history(sessionId: string, query?: { readonly limit?: number | undefined }): Promise<HistoryEntry[]>;
   run(runId: string): Promise<RunRecord | undefined>;
   /** Whether a run of the session waits or is under way. */
   isRunning(sessionId: string): Promise<boolean>;
 
-  /** From now on new runs use `mesh`; runs under way keep theirs, and its models are closed after the last of them. */
+  /**
+   * From now on new runs use `mesh`; runs under way keep theirs, and its models are closed after the last of them. How
+   * many runs may be under way at once stays as it was at the start.
+   */
   swapMesh(mesh: Mesh): void;
 
   /**
@@ -111,6 +115,7 @@ export interface Engine {
 }
 
 const UNFINISHED = ["queued", "running"] as const;
+const HISTORY_PAGE = 1_000;
 
 /** Makes an engine; nothing runs before {@link Engine.start}. */
 export function createEngine(dependencies: EngineDependencies): Engine {
@@ -124,8 +129,9 @@ export function createEngine(dependencies: EngineDependencies): Engine {
     clock,
     newId,
     mesh: () => leases.mesh,
-    async queue(run) {
+    async queue(run, { opensConversation }) {
       const control = driver.add(run);
+      control.opensConversation = opensConversation;
       try {
         await backend.queue.push({ runId: run.id, sessionId: run.sessionId });
       } catch (error) {
@@ -236,7 +242,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
 
     session: (sessionId) => backend.session(sessionId),
     sessions: (query) => backend.sessions(query),
-    async history(sessionId, { limit } = {}) {
+    async history(sessionId, { limit = HISTORY_PAGE } = {}) {
       return (await backend.messages(sessionId, { limit })).map(historyEntry);
     },
     run: (runId) => backend.run(runId),

@@ -1,13 +1,6 @@
 import type { Logger } from "@leafmesh/protocol";
 import type { Mesh } from "../config/mesh.ts";
-import type { Model } from "../models/contract.ts";
-
-/** The models of one mesh, opened on first use. */
-export interface Models {
-  /** `endpoint` is the name of a `models:` entry. Rejects with a `ModelError` when it cannot be used at all. */
-  model(endpoint: string): Promise<Model>;
-  close(): Promise<void>;
-}
+import type { Models } from "../models/contract.ts";
 
 /** A mesh in use. */
 export interface MeshLease {

@@ -32,6 +32,8 @@ export class RunControl {
   lease: MeshLease | undefined;
   /** Whether `run.started` is stored by this process. */
   announced = false;
+  /** Nothing was said before this run, so there is nothing to read. */
+  opensConversation = false;
   /** Calls up to this turn may have been executed by a process that is gone. */
   inheritedTurn = 0;
   /** Results of calls by {@link callKey}, until they are stored. */

@@ -91,7 +91,7 @@ export class RunDriver {
       } catch (error) {
         if (error instanceof StorageError) await this.#pause(control, attempts, error);
         else if (!(error instanceof CommitConflict) || ++conflicts > MAX_CONFLICTS) {
-          if (!this.#fail(control, error)) break;
+          if (!this.#fail(control, error)) return this.#letGo(control, GIVEN_UP);
         }
         if (this.#stopping.signal.aborted) break;
       }
@@ -135,9 +135,11 @@ export class RunDriver {
     return true;
   }
 
-  #letGo(control: RunControl): void {
+  #letGo(control: RunControl, reason: Error = STOPPING): void {
     this.#controls.delete(control.run.id);
-    if (!control.isFinished)
-      control.abandon(new EngineError("stopping", "The mesh is stopping; the run goes on after its start."));
+    if (!control.isFinished) control.abandon(reason);
   }
 }
+
+const STOPPING = new EngineError("stopping", "The mesh is stopping; the run goes on after its start.");
+const GIVEN_UP = new Error("the run could not be closed after an error inside the mesh; the next start takes it up");

@@ -146,5 +146,5 @@ export function cutText(text: string, max: number): string {
   if (text.length <= max) return text;
   const note = `\n[Cut: the result has ${text.length} characters.]`;
   const kept = text.slice(0, Math.max(0, max - note.length));
-  return `${/[\uD800-\uDBFF]$/.test(kept) ? kept.slice(0, -1) : kept}${note}`;
+  return `${kept.isWellFormed() ? kept : kept.slice(0, -1)}${note}`.slice(0, max);
 }

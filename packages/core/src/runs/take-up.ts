@@ -21,7 +21,7 @@ export async function takeUp(control: RunControl, services: RunServices, history
 
 async function begin(control: RunControl, services: RunServices, historyLimit: number): Promise<Conversation> {
   const { run } = control;
-  const earlier = await lastMessages(services, run.sessionId, historyLimit - 1);
+  const earlier = control.opensConversation ? [] : await lastMessages(services, run.sessionId, historyLimit - 1);
   const { writes, patch } = startWrites(run, services.clock.nowMs());
   await commit(services.backend, writes);
   control.run = { ...run, ...patch, version: run.version + 1 };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Tool } from "../tools/contract.ts";
-import { call, done, tool } from "./engine-harness.ts";
+import { call, done, tool } from "./testing/index.ts";
 import { planCalls } from "./tool-plan.ts";
 
 const look = tool("look", () => done("seen"));

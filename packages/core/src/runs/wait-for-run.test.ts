@@ -1,7 +1,7 @@
 import { createFakeClock } from "@leafmesh/testkit";
 import { describe, expect, it } from "vitest";
 import type { RunRecord } from "../storage/contract.ts";
-import { harness, memoryBackend, silentModel } from "./engine-harness.ts";
+import { harness, memoryBackend, silentModel } from "./testing/index.ts";
 
 /** A run that no engine of this process has in hand, as one of another process. */
 async function elsewhere() {

@@ -42,16 +42,21 @@ export interface SessionServiceOptions {
   readonly newId: NewId;
   /** The mesh in force. */
   mesh(): Mesh;
-  /** Takes charge of a run that was just stored as queued. */
-  queue(run: RunRecord): Promise<void>;
+  /** Takes charge of a run that was just stored as queued. `opensConversation`: it is its session's first. */
+  queue(run: RunRecord, more: { readonly opensConversation: boolean }): Promise<void>;
   /** Cancels the session's unfinished runs and resolves when they have ended. */
   cancelRuns(sessionId: string): Promise<void>;
 }
+
+/** Several processes may share a store, so what one of them knows of an owner's sessions does not hold for long. */
+const MAX_UNCOUNTED = 100;
 
 export class SessionService {
   readonly #options: SessionServiceOptions;
   /** Per session: devices and runs of concurrent requests enter in order of arrival. Per owner: sessions are counted. */
   readonly #locks = new KeyedLock();
+  /** By owner; an owner without an entry is counted. */
+  readonly #room = new Map<string, number>();
 
   constructor(options: SessionServiceOptions) {
     this.#options = options;
@@ -72,7 +77,7 @@ export class SessionService {
     const { session, entryPoint, writes } = this.#newSession(request);
     const run = this.#newRun(session.id, entryPoint, request);
     await this.#commitNew(session, [...writes, ...runWrites(run)]);
-    return this.#queue(run);
+    return this.#queue(run, true);
   }
 
   /** Ends the session: its runs are cancelled first. A session that has ended, or was active since `idleBefore`, stays as it is. */
@@ -114,7 +119,7 @@ export class SessionService {
       // The only thing that can have changed under the lock: another process ended the session.
       throw error instanceof CommitConflict ? sessionEnded() : error;
     }
-    return this.#queue(run);
+    return this.#queue(run, false);
   }
 
   async #refuseLongQueue(sessionId: string, max: number): Promise<void> {
@@ -127,17 +132,24 @@ export class SessionService {
   }
 
   async #commitNew(session: SessionRecord, writes: readonly Write[]): Promise<void> {
-    const { backend } = this.#options;
-    const max = this.#options.mesh().limits.maxSessionsPerKey;
-    await this.#locks.run(`owner:${session.owner ?? ""}`, async () => {
-      if ((await backend.countOpenSessions(session.owner)) >= max) {
-        throw new EngineError(
-          "too_many_sessions",
-          `${max} conversations are open (limits.max_sessions_per_key). End one with DELETE /api/sessions/{id} first.`,
-        );
-      }
-      await commit(backend, writes);
+    const owner = session.owner ?? "";
+    await this.#locks.run(`owner:${owner}`, async () => {
+      const room = this.#room.get(owner) ?? (await this.#countRoom(session.owner));
+      await commit(this.#options.backend, writes);
+      if (room > 1) this.#room.set(owner, room - 1);
+      else this.#room.delete(owner);
     });
+  }
+
+  /** Sessions that the owner may open before they are counted again: counting takes longer the more there are. */
+  async #countRoom(owner: string | undefined): Promise<number> {
+    const max = this.#options.mesh().limits.maxSessionsPerKey;
+    const room = max - (await this.#options.backend.countOpenSessions(owner));
+    if (room > 0) return Math.min(room, MAX_UNCOUNTED);
+    throw new EngineError(
+      "too_many_sessions",
+      `${max} conversations are open (limits.max_sessions_per_key). End one with DELETE /api/sessions/{id} first.`,
+    );
   }
 
   #newSession(request: CreateSessionRequest) {
@@ -196,8 +208,8 @@ export class SessionService {
     return run;
   }
 
-  async #queue(run: RunRecord): Promise<Submitted> {
-    await this.#options.queue(run);
+  async #queue(run: RunRecord, opensConversation: boolean): Promise<Submitted> {
+    await this.#options.queue(run, { opensConversation });
     return { sessionId: run.sessionId, runId: run.id, agent: run.agent };
   }
 }

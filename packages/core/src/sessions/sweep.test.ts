@@ -1,6 +1,6 @@
 import { createFakeClock } from "@leafmesh/testkit";
 import { describe, expect, it } from "vitest";
-import { memoryBackend, recordingLogger } from "../runs/engine-harness.ts";
+import { memoryBackend, recordingLogger } from "../runs/testing/index.ts";
 import { SessionSweep } from "./sweep.ts";
 
 const HOUR = 3_600_000;
