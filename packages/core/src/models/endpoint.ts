@@ -1,6 +1,7 @@
 /** Where an OpenAI-compatible endpoint is, what is sent with every call, and how it is named in messages. */
 import { isIP } from "node:net";
 import type { Secret } from "@leafmesh/protocol";
+import { type AddressRefusal, judgeAddress } from "./address-guard.ts";
 import { ModelError } from "./contract.ts";
 
 export const OPENAI_BASE_URL = "https://api.openai.com/v1";
@@ -30,8 +31,10 @@ export interface Endpoint {
   readonly title: string;
   readonly apiKeyPlace: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Whether calls travel without TLS to something other than this machine. */
+  /** Whether calls travel without TLS. */
   readonly isPlaintext: boolean;
+  /** Whether they stay on this machine. */
+  readonly isLoopback: boolean;
   /** The text with everything in it that the endpoint's settings keep secret blacked out. */
   redact(text: string): string;
 }
@@ -47,6 +50,9 @@ export function resolveEndpoint(settings: EndpointSettings): Endpoint {
   if (url.username !== "" || url.password !== "") {
     throw wrong(`${place}.base_url: holds a user name or password; use api_key or headers instead`);
   }
+  const isPlaintext = url.protocol === "http:";
+  const refusal = judgeAddress(hostOf(url), isPlaintext);
+  if (refusal) throw wrong(`${place}.base_url: ${REFUSALS[refusal]}`);
   const { origin, search } = url;
   const basePath = url.pathname.replace(/\/+$/, "");
   const writtenKey = settings.apiKey?.reveal().trim() ?? "";
@@ -71,7 +77,8 @@ export function resolveEndpoint(settings: EndpointSettings): Endpoint {
     title: `${place} (${origin}${basePath})`,
     apiKeyPlace: settings.apiKeyPlace,
     headers,
-    isPlaintext: url.protocol === "http:" && !isLoopback(url.hostname),
+    isPlaintext,
+    isLoopback: isLoopback(hostOf(url)),
     redact: createRedactor(secrets),
   };
 }
@@ -92,8 +99,16 @@ function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<strin
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-function isLoopback(hostname: string): boolean {
-  const host = hostname.replace(/^\[|\]$/g, "");
+const REFUSALS: Record<AddressRefusal, string> = {
+  metadata_address: "is a link-local address, which the mesh does not connect to",
+  plaintext_address: "is a public address; use https://",
+};
+
+function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[|\]$/g, "");
+}
+
+function isLoopback(host: string): boolean {
   if (host === "localhost" || host.endsWith(".localhost")) return true;
   return isIP(host) === 4 ? host.startsWith("127.") : host === "::1";
 }

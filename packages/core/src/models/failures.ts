@@ -127,6 +127,14 @@ const CONNECTION_FAILURES: ReadonlyMap<string, ConnectionFailure> = new Map<stri
     "EAI_AGAIN",
     { kind: "transient", what: "has a host name that could not be looked up", cure: "Is the DNS reachable?" },
   ],
+  [
+    "metadata_address",
+    { kind: "bad_request", what: "leads to a link-local address, which the mesh does not connect to" },
+  ],
+  [
+    "plaintext_address",
+    { kind: "bad_request", what: "leads to a public address without TLS", cure: "Use https:// in base_url." },
+  ],
   ["EHOSTUNREACH", NO_ROUTE],
   ["ENETUNREACH", NO_ROUTE],
   ["ETIMEDOUT", { kind: "transient", what: "did not accept the connection in time", cure: "Is the server reachable?" }],

@@ -6,6 +6,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock, Timer } from "@leafmesh/protocol";
 import type { Dispatcher, Pool } from "undici";
+import { createGuardedLookup } from "./address-guard.ts";
 
 export interface HttpTransport {
   /**
@@ -68,7 +69,7 @@ const DRAIN_MS = 100;
 
 /** Opens nothing: the first call does, and it imports the HTTP client too. */
 export function createHttpTransport(
-  origin: string,
+  { origin, isPlaintext }: { readonly origin: string; readonly isPlaintext: boolean },
   dependencies: { readonly clock: Clock; readonly timeouts?: TransportTimeouts | undefined },
 ): HttpTransport {
   const timeouts = dependencies.timeouts ?? DEFAULT_TIMEOUTS;
@@ -79,7 +80,7 @@ export function createHttpTransport(
     const { Pool } = await import("undici");
     return new Pool(origin, {
       connections: MAX_CONNECTIONS,
-      connect: { timeout: timeouts.connectMs },
+      connect: { timeout: timeouts.connectMs, lookup: createGuardedLookup(isPlaintext) },
       headersTimeout: timeouts.headersMs,
       bodyTimeout: timeouts.idleMs,
       keepAliveTimeout: KEEP_ALIVE_MS,

@@ -340,6 +340,10 @@ describe("settings that cannot work", () => {
     [{ baseUrl: "127.0.0.1:11434/v1" }, "models.local.base_url: not an http or https address"],
     [{ baseUrl: "ftp://127.0.0.1/v1" }, "models.local.base_url: not an http or https address"],
     [{ baseUrl: "http://user:pass@127.0.0.1/v1" }, "models.local.base_url: holds a user name or password"],
+    [{ baseUrl: "http://169.254.169.254/v1" }, "models.local.base_url: is a link-local address"],
+    [{ baseUrl: "https://[::ffff:169.254.169.254]/v1" }, "models.local.base_url: is a link-local address"],
+    [{ baseUrl: "http://0xa9fea9fe/v1" }, "models.local.base_url: is a link-local address"],
+    [{ baseUrl: "http://8.8.8.8/v1" }, "models.local.base_url: is a public address; use https://"],
     [{ apiKey: new Secret("sk-\nx") }, "models.local.api_key: holds characters"],
     [{ headers: { "x-a": "1\r\nx-b: 2" } }, "models.local.headers.x-a: holds characters"],
     [{ headers: { "x a": "1" } }, "models.local.headers.x a: holds characters"],
@@ -357,6 +361,7 @@ describe("settings that cannot work", () => {
     ["http://localhost:1/v1", 0],
     ["https://models.example/v1", 0],
     ["http://10.0.0.7:8000/v1", 1],
+    ["http://[fd12::7]:8000/v1", 1],
     ["http://ollama:11434/v1", 1],
   ])("warn when the calls can be read on the way: %s", (baseUrl, warnings) => {
     const logger = createLogKeeper();

@@ -28,9 +28,9 @@ const MAX_ERROR_BODY_BYTES = 64 * 1024;
 export function createOpenAIChatModel(options: OpenAIChatOptions): Model {
   const { clock, logger, limits = DEFAULT_ANSWER_LIMITS } = options;
   const endpoint = resolveEndpoint(options.endpoint);
-  const transport = createHttpTransport(endpoint.origin, { clock, timeouts: options.timeouts });
+  const transport = createHttpTransport(endpoint, { clock, timeouts: options.timeouts });
   const refusals = createRefusalMemory();
-  if (endpoint.isPlaintext) {
+  if (endpoint.isPlaintext && !endpoint.isLoopback) {
     logger.warn("Model calls, key included, travel without TLS to another machine", { endpoint: endpoint.title });
   }
 
