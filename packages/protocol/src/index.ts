@@ -82,6 +82,7 @@ export {
   deviceIdSchema,
   MAX_DEVICES_PER_CONVERSATION,
 } from "./identifiers.ts";
+export { isJsonDeeperThan } from "./json-depth.ts";
 export {
   type AskResult,
   askResultSchema,
@@ -122,6 +123,7 @@ export {
   type HelloFrame,
   helloFrameSchema,
   leaveFrameSchema,
+  MAX_FRAME_DEPTH,
   type MeshToken,
   mayResumeAfter,
   meshTokenSchema,

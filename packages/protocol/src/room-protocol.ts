@@ -90,6 +90,8 @@ export type DeviceToken = z.infer<typeof deviceTokenSchema>;
  * its seat again. The old mesh token and whoever sits in the seat are void by then.
  */
 export const meshTokenSchema = z.object({
+  /** A mesh that lost everything lost this as well. */
+  connect_url: z.string().min(1).max(512),
   mesh_token: z.string().min(1).max(512),
   mesh_token_expires_at: z.number(),
 });
@@ -136,6 +138,9 @@ export const roomErrorSchema = z.object({
 export type RoomErrorBody = z.infer<typeof roomErrorSchema>;
 
 // ── WebSocket ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Arrays and objects in a frame nest no deeper than this; a deeper frame is malformed. */
+export const MAX_FRAME_DEPTH = 64;
 
 const seq = z.int().positive();
 

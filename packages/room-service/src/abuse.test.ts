@@ -52,7 +52,8 @@ describe("a client that breaks WebSocket", () => {
     const { mesh, device, bench } = await withRawDevice();
     device.write(bytes);
     expect(await device.closeCode()).toBe(code);
-    expect(await mesh.peer("left")).toMatchObject({ reason: "protocol", handed_seq: 0 });
+    const reason = code === 1009 ? "too_large" : "protocol";
+    expect(await mesh.peer("left")).toMatchObject({ reason, handed_seq: 0 });
     await bench.join(await bench.open(), "mesh");
   });
 

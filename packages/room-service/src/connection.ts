@@ -3,13 +3,15 @@ import { type HelloFrame, ROOM_CLOSE, ROOM_PROTOCOL_VERSION, type Timer } from "
 import type { RawData, WebSocket } from "ws";
 import type { Link } from "./link.ts";
 import { type ControlFrame, type OutboundFrame, parseFrame, type SeatFrame } from "./room/frames.ts";
-import type { LinkId } from "./room/state.ts";
+import type { LinkId, Violation } from "./room/state.ts";
 import { hashResumeKey, newResumeKey, type RoomHost, roomOfResumeKey } from "./room-host.ts";
 import type { Rooms, ServiceContext } from "./rooms.ts";
 import { TokenBucket } from "./token-bucket.ts";
 
 /** The longest reason that fits a close frame (RFC 6455, 5.5). */
 const MAX_CLOSE_REASON_BYTES = 123;
+/** https://github.com/websockets/ws/blob/master/doc/ws.md#ws-error-codes */
+const TOO_LARGE = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
 
 export interface ConnectionContext extends ServiceContext {
   readonly rooms: Rooms;
@@ -280,13 +282,14 @@ export class Connection implements Link {
   }
 
   #fail(code: number, reason: string): void {
-    this.#drop("violated");
+    this.#drop("protocol");
     this.close(code, reason);
   }
 
   #onError(error: Error): void {
     // The library has closed a socket that broke the framing; a broken connection is no offence.
-    if ("code" in error && typeof error.code === "string" && error.code.startsWith("WS_ERR_")) this.#drop("violated");
+    const code = "code" in error ? String(error.code) : "";
+    if (code.startsWith("WS_ERR_")) this.#drop(code === TOO_LARGE ? "too_large" : "protocol");
   }
 
   #onClose(): void {
@@ -311,7 +314,7 @@ export class Connection implements Link {
     this.close(ROOM_CLOSE.internal, "internal error");
   }
 
-  #drop(how: "dropped" | "violated"): void {
+  #drop(how: "dropped" | Violation): void {
     const seat = this.#seat;
     this.#seat = undefined;
     seat?.host.drop(seat.link, how);

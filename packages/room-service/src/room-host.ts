@@ -11,6 +11,7 @@ import {
   type RoomInput,
   type RoomState,
   statusOf,
+  type Violation,
 } from "./room/state.ts";
 import type { StepRoom } from "./room/step.ts";
 
@@ -58,9 +59,10 @@ export class RoomHost {
     this.#arm();
   }
 
-  /** The link's socket is gone. */
-  drop(link: LinkId, how: "dropped" | "violated"): void {
-    if (this.#links.delete(link)) this.dispatch({ type: how, link });
+  /** The link's socket is gone, or its client broke the protocol. */
+  drop(link: LinkId, how: "dropped" | Violation): void {
+    if (!this.#links.delete(link)) return;
+    this.dispatch(how === "dropped" ? { type: "dropped", link } : { type: "violated", link, how });
   }
 
   #run(input: RoomInput): void {

@@ -57,7 +57,6 @@ export function createUpgrades(context: UpgradeContext): Upgrades {
     // A handshake that fails inside the library ends its socket and calls nobody.
     socket.once("close", settle);
     webSockets.handleUpgrade(request, socket, head, (webSocket) => {
-      if ("setNoDelay" in socket && typeof socket.setNoDelay === "function") socket.setNoDelay(true);
       const connection = new Connection(webSocket, socket, context, {
         settled: settle,
         gone: () => {

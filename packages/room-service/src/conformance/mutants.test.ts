@@ -107,7 +107,9 @@ const mutants: readonly Mutant[] = [
   {
     name: "knows no grace",
     caughtBy: ["L1", "L2", "L3"],
-    step: withInput((input) => (input.type === "dropped" ? { type: "violated", link: input.link } : input)),
+    step: withInput((input) =>
+      input.type === "dropped" ? { type: "violated", link: input.link, how: "protocol" } : input,
+    ),
   },
   {
     name: "does not tell how far a lost device got",

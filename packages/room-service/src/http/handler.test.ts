@@ -135,7 +135,11 @@ describe("the other routes", () => {
     expect(device.json.device_token).not.toBe(room.device_token);
     expect(device.json.device_token_expires_at - Date.now() / 1000).toBeLessThan(21);
     const mesh = await call("POST", `/v1/rooms/${room.room_id}/mesh-token`);
-    expect(mesh.json).toEqual({ mesh_token: expect.any(String), mesh_token_expires_at: expect.any(Number) });
+    expect(mesh.json).toEqual({
+      connect_url: room.connect_url,
+      mesh_token: expect.any(String),
+      mesh_token_expires_at: expect.any(Number),
+    });
     expect(Math.abs(mesh.json.mesh_token_expires_at - room.expires_at)).toBeLessThanOrEqual(1);
     await call("DELETE", `/v1/rooms/${room.room_id}`);
     for (const action of ["device-token", "mesh-token"]) {

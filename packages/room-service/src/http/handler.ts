@@ -99,7 +99,7 @@ export function createHttpHandler(context: HttpContext): HttpHandler {
     const body: DeviceToken | MeshToken =
       seat === "device"
         ? { device_token: credential.token, device_token_expires_at: expiresAt }
-        : { mesh_token: credential.token, mesh_token_expires_at: expiresAt };
+        : { connect_url: context.connectUrl(), mesh_token: credential.token, mesh_token_expires_at: expiresAt };
     return { status: 201, body };
   }
 }

@@ -5,7 +5,9 @@ import {
   cancelFrameSchema,
   type HelloFrame,
   helloFrameSchema,
+  isJsonDeeperThan,
   leaveFrameSchema,
+  MAX_FRAME_DEPTH,
   type PeerFrame,
   pingFrameSchema,
   pongFrameSchema,
@@ -16,7 +18,6 @@ import {
   taskFrameSchema,
 } from "@leafmesh/protocol";
 import { z } from "zod";
-import { isDeeperThan } from "./depth.ts";
 
 /** Which seat may send which of the frames that the service relays. */
 export const SENDER_OF = {
@@ -59,9 +60,6 @@ export type ParsedFrame =
   | { readonly kind: "extension" }
   | { readonly kind: "malformed"; readonly why: string };
 
-/** Deeper JSON than this is refused: parsing and printing it recursively would exhaust the stack. */
-export const MAX_FRAME_DEPTH = 64;
-
 // The service does not look into inputs and data; both ends check them against the full schema.
 const relayed = {
   task: taskFrameSchema.extend({ inputs: z.record(z.string(), z.unknown()) }),
@@ -75,7 +73,7 @@ const objectSchema = z.looseObject({ type: z.string() });
 
 /** Reads one text message. Never throws. */
 export function parseFrame(text: string): ParsedFrame {
-  if (isDeeperThan(text, MAX_FRAME_DEPTH)) return malformed(`is nested deeper than ${MAX_FRAME_DEPTH} levels`);
+  if (isJsonDeeperThan(text, MAX_FRAME_DEPTH)) return malformed(`is nested deeper than ${MAX_FRAME_DEPTH} levels`);
   let json: unknown;
   try {
     json = JSON.parse(text);

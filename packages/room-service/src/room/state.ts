@@ -48,6 +48,9 @@ export interface TaskState {
   readonly replied: boolean;
 }
 
+/** `too_large`: a frame over the announced size, of which nothing was read. Perhaps it was the answer. */
+export type Violation = "protocol" | "too_large";
+
 export type RoomEndReason = "closed" | "expired" | "shutdown";
 
 export interface RoomState {
@@ -95,7 +98,7 @@ export type RoomInput =
   /** The link is gone; the client may come back. */
   | { readonly type: "dropped"; readonly link: LinkId }
   /** The client broke the protocol; its link was or will be closed with a code that says not to come back. */
-  | { readonly type: "violated"; readonly link: LinkId }
+  | { readonly type: "violated"; readonly link: LinkId; readonly how: Violation }
   /** A new token for a seat; the old one is void. See {@link mayIssue}. */
   | { readonly type: "issue"; readonly seat: RoomSeat; readonly jti: string; readonly expiresAtMs: number }
   | { readonly type: "end"; readonly reason: RoomEndReason }

@@ -60,7 +60,7 @@ function apply(turn: Turn, input: RoomInput): void {
       return;
     case "violated": {
       const seat = seatOfLink(turn.state, input.link);
-      if (seat) turn.vacate(seat, "protocol");
+      if (seat) turn.vacate(seat, input.how);
       return;
     }
     case "issue":

@@ -49,7 +49,10 @@ export const additionTests: readonly ConformanceTest[] = [
       if (answer.status === 404) throw new Skipped("POST …/mesh-token is optional and not offered");
       expectEqual(answer.status, 201, "the status of POST …/mesh-token");
       const token = meshTokenSchema.safeParse(answer.json);
-      expectThat(token.success, "the 201 of POST …/mesh-token must hold mesh_token and mesh_token_expires_at");
+      expectThat(
+        token.success,
+        "the 201 of POST …/mesh-token must hold connect_url, mesh_token and mesh_token_expires_at",
+      );
       const socket = await bench.connect(room);
       socket.hello({ token: token.data.mesh_token });
       const welcome = await socket.next("welcome");

@@ -5,8 +5,11 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** Whether JSON text nests arrays and objects deeper than `levels`. Linear, no recursion; text that is no JSON may get either answer. */
-export function isDeeperThan(text: string, levels: number): boolean {
+/**
+ * Whether JSON text nests arrays and objects deeper than `levels`: what checks or prints deep JSON recursively runs out
+ * of stack. Linear, no recursion; text that is not JSON may get either answer.
+ */
+export function isJsonDeeperThan(text: string, levels: number): boolean {
   if (text.length <= levels) return false;
   let depth = 0;
   let inString = false;
