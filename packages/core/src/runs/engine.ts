@@ -123,6 +123,11 @@ export function createEngine(dependencies: EngineDependencies): Engine {
   const leases = new MeshLeases(dependencies.mesh, dependencies.models, logger);
   const calls = createPendingCalls({ backend, clock, newId });
   const driver = new RunDriver({ ...dependencies, leases, calls });
+  /** `undefined`: the run is not under way. */
+  const cancel = async (runId: string): Promise<RunRecord | undefined> => {
+    const control = await driver.take(runId);
+    return control && driver.interrupt(control, "cancelled");
+  };
   const sessions = new SessionService({
     backend,
     sealer,
@@ -141,7 +146,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
     },
     async cancelRuns(sessionId) {
       const runs = await backend.runs({ sessionId, statuses: UNFINISHED });
-      await Promise.all(runs.map((run) => driver.interrupt(driver.add(run), "cancelled")));
+      await Promise.all(runs.map((run) => cancel(run.id)));
     },
   });
   const sweep = new SessionSweep({
@@ -164,45 +169,23 @@ export function createEngine(dependencies: EngineDependencies): Engine {
     return run;
   };
 
-  const takeUpUnfinished = async (): Promise<{ resumed: number; ended: number }> => {
-    const unfinished = await backend.runs({ statuses: UNFINISHED });
-    // Of one session's runs the one that is under way goes first; the sort keeps the order of the others.
-    const inOrder = [...unfinished].sort(
-      (left, right) => Number(left.status === "queued") - Number(right.status === "queued"),
-    );
-    let resumed = 0;
-    for (const run of inOrder) {
-      if (run.deadlineAt > clock.nowMs() && leases.mesh.agents.has(run.agent)) resumed++;
-      driver.add(run);
-      await backend.queue.push({ runId: run.id, sessionId: run.sessionId });
-    }
-    return { resumed, ended: inOrder.length - resumed };
-  };
-
   const stop = async (graceMs: number): Promise<void> => {
     sweep.stop();
     const drained = backend.queue.stop();
-    await withinTime(drained, graceMs);
+    await withinTime(drained, graceMs, clock);
     const letGo = Promise.all([drained, driver.stop()]).then(() => {});
-    const inTime = await withinTime(letGo, LAST_WAIT_MS);
+    const inTime = await withinTime(letGo, LAST_WAIT_MS, clock);
     if (!inTime) logger.error("a run did not let go while the mesh stopped; the next start continues it");
     driver.abandonAll();
     await leases.close();
   };
-
-  /** False when `promise` has not resolved in time. */
-  const withinTime = (promise: Promise<void>, ms: number): Promise<boolean> =>
-    new Promise((resolve, reject) => {
-      const timer = clock.schedule(ms, () => resolve(false));
-      promise.then(() => resolve(true), reject).finally(() => timer.cancel());
-    });
 
   return {
     directory: createDeviceDirectory(backend, sealer, logger),
 
     async start() {
       refuseWhenStopping();
-      const counts = await takeUpUnfinished();
+      const counts = await takeUpUnfinished(backend, driver, leases.mesh, clock);
       await backend.queue.start({
         concurrency: leases.mesh.limits.maxConcurrentRuns,
         work: ({ runId }) => driver.work(runId),
@@ -231,8 +214,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
 
     async cancelRun(runId) {
       refuseWhenStopping();
-      const run = driver.get(runId)?.run ?? (await knownRun(runId));
-      return FINAL_RUN_STATUSES.has(run.status) ? run : driver.interrupt(driver.add(run), "cancelled");
+      return (await cancel(runId)) ?? (await knownRun(runId));
     },
 
     async endSession(sessionId) {
@@ -265,4 +247,26 @@ const LAST_WAIT_MS = 2 * SETTLE_GRACE_MS;
 
 function isStopping(): EngineError {
   return new EngineError("stopping", "The mesh is stopping. Send the request again in a moment.");
+}
+
+/** Puts what an earlier process left back into the queue: of one session's runs the one that was under way first. */
+async function takeUpUnfinished(backend: Backend, driver: RunDriver, mesh: Mesh, clock: Clock) {
+  const unfinished = await backend.runs({ statuses: UNFINISHED });
+  const underWay = unfinished.filter(({ status }) => status !== "queued");
+  const waiting = unfinished.filter(({ status }) => status === "queued");
+  let resumed = 0;
+  for (const run of [...underWay, ...waiting]) {
+    if (run.deadlineAt > clock.nowMs() && mesh.agents.has(run.agent)) resumed++;
+    driver.add(run);
+    await backend.queue.push({ runId: run.id, sessionId: run.sessionId });
+  }
+  return { resumed, ended: unfinished.length - resumed };
+}
+
+/** False when `promise` has not resolved in time. */
+function withinTime(promise: Promise<void>, ms: number, clock: Clock): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const timer = clock.schedule(ms, () => resolve(false));
+    promise.then(() => resolve(true), reject).finally(() => timer.cancel());
+  });
 }

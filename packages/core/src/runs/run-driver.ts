@@ -36,15 +36,18 @@ export class RunDriver {
     return this.#controls.get(runId);
   }
 
-  /** Unfinished runs of a session that this process has in hand. */
-  ofSession(sessionId: string): RunControl[] {
-    return [...this.#controls.values()].filter((control) => control.run.sessionId === sessionId);
+  /** The run in hand, or taken in hand now; `undefined` when it has ended or does not exist. */
+  async take(runId: string): Promise<RunControl | undefined> {
+    const known = this.#controls.get(runId);
+    if (known) return known;
+    const run = await this.#services.backend.run(runId);
+    return run && !FINAL_RUN_STATUSES.has(run.status) ? this.add(run) : undefined;
   }
 
   /** The queue's worker. Never rejects. */
   async work(runId: string): Promise<void> {
     try {
-      const control = this.#controls.get(runId) ?? (await this.#adopt(runId));
+      const control = await this.take(runId);
       if (control) await this.drive(control);
     } catch (error) {
       this.#services.logger.error("a run of the queue cannot be read", { runId, error });
@@ -73,11 +76,6 @@ export class RunDriver {
   /** Lets go of every run that is left; who waits for one is told that the mesh is stopping. */
   abandonAll(): void {
     for (const control of this.#controls.values()) this.#letGo(control);
-  }
-
-  async #adopt(runId: string): Promise<RunControl | undefined> {
-    const run = await this.#services.backend.run(runId);
-    return run && !FINAL_RUN_STATUSES.has(run.status) ? this.add(run) : undefined;
   }
 
   async #drive(control: RunControl): Promise<void> {
