@@ -1,29 +1,31 @@
-import { type Mosquitto, startMosquitto } from "@leafmesh/testkit/mosquitto";
+import { startMosquitto } from "@leafmesh/testkit/mosquitto";
 
 export interface Broker {
   readonly url: string;
   readonly meshPassword: string;
   readonly devicePassword: string;
-  readonly process: Mosquitto;
   close(): Promise<void>;
 }
 
-/** The rights that the shipped configuration gives: the mesh everything below its prefix, a device what bears its name. */
+/** The mesh may do everything below its prefix; a device is rung under its login and meets in any room. */
 const ACL = [
   "user mesh",
   "topic readwrite leafmesh/#",
-  "pattern read leafmesh/%u/connect",
-  "pattern readwrite leafmesh/room/+/d/%u/#",
+  "pattern read leafmesh/%u/+/connect",
+  "pattern readwrite leafmesh/room/#",
   "",
 ].join("\n");
 
-/** Mosquitto with a login for the mesh and one for each device of the journeys. */
-export async function startBroker(): Promise<Broker> {
-  const meshPassword = "mesh-broker-password";
+/** Mosquitto with a login for the mesh and one for each of `devices`. */
+export async function startBroker(options: {
+  readonly meshPassword: string;
+  readonly devices: readonly string[];
+}): Promise<Broker> {
   const devicePassword = "device-broker-password";
+  const { meshPassword, devices } = options;
   const process = await startMosquitto({
-    users: { mesh: meshPassword, "phone-7": devicePassword, "tablet-2": devicePassword, intruder: devicePassword },
+    users: { mesh: meshPassword, ...Object.fromEntries(devices.map((login) => [login, devicePassword])) },
     acl: ACL,
   });
-  return { url: process.url, meshPassword, devicePassword, process, close: () => process.stop() };
+  return { url: process.url, meshPassword, devicePassword, close: () => process.stop() };
 }

@@ -1,6 +1,6 @@
 /** The two ways that need no account: the built-in room with the direct notifier, and one MQTT broker for both. */
 import { type DeviceOptions, startDevice, startMqttDevice } from "./device.ts";
-import { type Broker, startBroker } from "./mosquitto.ts";
+import { startBroker } from "./mosquitto.ts";
 import type { RunningProcess } from "./process.ts";
 
 export interface Transport {
@@ -16,36 +16,49 @@ export interface Transport {
   close(): Promise<void>;
 }
 
-const DIRECT_TOKEN = "direct-token-of-";
+const DIRECT_TOKEN = "direct-token-of";
 
-export function direct(): Promise<Transport> {
+/** `token` is part of every device's push token. */
+export function direct(token = DIRECT_TOKEN): Promise<Transport> {
+  const tokenOf = (id: string): string => `${token}-${id}`;
   return Promise.resolve({
     name: "the LeafMesh room",
     connections: "connections:\n  phones: { provider: direct }\n",
     block: "connection: phones",
-    device: (id = "phone-7") => ({ id, push_token: DIRECT_TOKEN + id }),
-    start: (meshUrl, options = {}) =>
-      startDevice(meshUrl, { token: DIRECT_TOKEN + (options.id ?? "phone-7"), ...options }),
+    device: (id = "phone-7") => ({ id, push_token: tokenOf(id) }),
+    start: (meshUrl, options = {}) => startDevice(meshUrl, { token: tokenOf(options.id ?? "phone-7"), ...options }),
     close: () => Promise.resolve(),
   });
 }
 
-export async function mqtt(): Promise<Transport & { readonly broker: Broker }> {
-  const broker = await startBroker();
-  const topic = (id: string): string => `leafmesh/${id}/connect`;
+export interface MqttTransportOptions {
+  readonly meshPassword?: string;
+  /** The login of every device, and so part of its ring topic; default: the device's id. */
+  readonly login?: string;
+}
+
+export async function mqtt(options: MqttTransportOptions = {}): Promise<Transport> {
+  const loginOf = (id: string): string => options.login ?? id;
+  const broker = await startBroker({
+    meshPassword: options.meshPassword ?? "mesh-broker-password",
+    devices: [...new Set(["phone-7", "tablet-2", "intruder"].map(loginOf))],
+  });
+  const topicOf = (id: string): string => `leafmesh/${loginOf(id)}/${id}/connect`;
   return {
     name: "Mosquitto",
-    broker,
     connections:
       `connections:\n  phones: { provider: mqtt, url: "${broker.url}", username: mesh, ` +
       `password: "${broker.meshPassword}", room_topic_prefix: leafmesh }\n`,
     block: "connection: phones, room: phones",
-    device: (id = "phone-7") => ({ id, push_token: topic(id) }),
-    start: (_meshUrl, options = {}) => {
-      const id = options.id ?? "phone-7";
+    device: (id = "phone-7") => ({ id, push_token: topicOf(id) }),
+    start: (_meshUrl, device = {}) => {
+      const id = device.id ?? "phone-7";
       return startMqttDevice(
-        ["--mqtt", broker.url, "--topic", topic(id), "--username", id, "--password", broker.devicePassword],
-        options,
+        [
+          ...["--mqtt", broker.url, "--topic", topicOf(id)],
+          ...["--username", loginOf(id), "--password", broker.devicePassword],
+        ],
+        device,
       );
     },
     close: () => broker.close(),
@@ -53,6 +66,6 @@ export async function mqtt(): Promise<Transport & { readonly broker: Broker }> {
 }
 
 export const transports = [
-  { name: "the LeafMesh room", open: direct },
-  { name: "Mosquitto", open: mqtt },
+  { name: "the LeafMesh room", open: () => direct() },
+  { name: "Mosquitto", open: () => mqtt() },
 ] as const;
