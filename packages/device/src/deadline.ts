@@ -3,6 +3,8 @@ import type { Clock } from "@leafmesh/protocol";
 export interface Deadline {
   /** Aborted when the time is over or `parent` is aborted, whichever comes first. */
   readonly signal: AbortSignal;
+  /** Ends it at the latest so many milliseconds from now. */
+  shorten(afterMs: number): void;
   /** Disarms it. To be called on every way out. */
   dispose(): void;
 }
@@ -11,13 +13,17 @@ export interface Deadline {
 export function deadline(clock: Clock, afterMs: number, parent?: AbortSignal): Deadline {
   const controller = new AbortController();
   const pass = (): void => controller.abort(parent?.reason);
-  const timer = clock.schedule(afterMs, () => controller.abort(new Error("the time is over")));
+  const arm = (ms: number) => clock.schedule(ms, () => controller.abort(new Error("the time is over")));
+  const timers = [arm(afterMs)];
   if (parent?.aborted) pass();
   else parent?.addEventListener("abort", pass, { once: true });
   return {
     signal: controller.signal,
+    shorten(ms) {
+      timers.push(arm(ms));
+    },
     dispose() {
-      timer.cancel();
+      for (const timer of timers) timer.cancel();
       parent?.removeEventListener("abort", pass);
     },
   };

@@ -589,6 +589,30 @@ describe("a link that is lost in the middle of a task", () => {
   });
 });
 
+describe("a device that is closed while its link is down", () => {
+  it("waits a little for the link, and keeps its answer", async () => {
+    const cuttable = cuttableWebSocket();
+    const ledger = createMemoryLedger();
+    const { started, handler, finish } = slowHandler();
+    const connector = leafmeshConnector({ clock, WebSocket: cuttable.WebSocket });
+    const { device, event } = rig({ connectors: [connector], ledger, handlers: { "battery.read": handler } });
+    const room = await mesh.open();
+    const ended = device.handleRing(room.ring);
+    room.task();
+    await started.next();
+    await mesh.close();
+    await event("away");
+    finish("done");
+    await event("replied");
+    const closing = device.close();
+    await clock.advance(2000);
+    await closing;
+    expect(await ended).toMatchObject({ status: "answered", outcome: "done", delivered: false });
+    expect(await ledger.get("ask_1")).toMatchObject({ state: "answered", answer: { data: "done" } });
+    expect(clock.pendingTimers).toBe(0);
+  });
+});
+
 describe("the person's approval", () => {
   it("comes before the join", async () => {
     const questions = new Mailbox<ApprovalQuestion>();

@@ -40,6 +40,8 @@ export interface SessionRequest {
   readonly signal: AbortSignal;
 }
 
+const DELIVER_ON_CLOSE_MS = 2000;
+
 /** Serves the room to its end and leaves it. Never rejects. */
 export async function serveRoom(request: SessionRequest, dependencies: SessionDependencies): Promise<RingDisposition> {
   const session = new RoomSession(request, dependencies);
@@ -242,11 +244,17 @@ class RoomSession {
     return { status: "answered", outcome: answer.outcome, code, delivered, repeated };
   }
 
+  /** Whether the room has the answer. A device that is being closed does not wait long for a link that is down. */
   async #delivered(): Promise<boolean> {
+    const { room, signal } = this.#request;
     const limit = deadline(this.#dependencies.clock, this.#dependencies.deliverWithinMs);
+    const hurry = (): void => limit.shorten(DELIVER_ON_CLOSE_MS);
+    if (signal.aborted) hurry();
+    else signal.addEventListener("abort", hurry, { once: true });
     try {
-      return await this.#request.room.acked(limit.signal);
+      return await room.acked(limit.signal);
     } finally {
+      signal.removeEventListener("abort", hurry);
       limit.dispose();
     }
   }
