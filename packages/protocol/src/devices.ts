@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { deviceIdSchema, MAX_DEVICES_PER_CONVERSATION } from "./identifiers.ts";
 
 /** One thing that a device says it can do. Names and descriptions are chosen outside the mesh: data, size-capped. */

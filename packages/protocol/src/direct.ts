@@ -2,7 +2,7 @@
  * The `direct` notifier's socket: a device holds one WebSocket to the mesh and is rung over it. JSON text frames; the
  * first is `hello`. Unknown fields are ignored; unknown frame types are an error except those that start with `x-`.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { deviceIdSchema } from "./identifiers.ts";
 import { askIdSchema, MAX_RING_BYTES } from "./ring.ts";
 

@@ -2,7 +2,7 @@
  * The messages that a mesh and a device exchange inside a room, the same through every provider. An adapter moves
  * envelopes and reports presence; it never interprets them.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { askIdSchema } from "./ring.ts";
 
 /** Where a device puts an answer too large for a message. The token is one-use and dies with the ask. */

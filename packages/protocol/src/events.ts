@@ -1,5 +1,5 @@
 /** The events of a session: rows in the store and frames on its stream, named `noun.verb` in the past tense. */
-import { z } from "zod";
+import * as z from "zod";
 import { knownDeviceSchema } from "./devices.ts";
 import { askResultSchema } from "./outcomes.ts";
 import { approvalSchema } from "./ring.ts";

@@ -1,5 +1,5 @@
 /** Bodies of the HTTP API. The server parses with these schemas and `/openapi.json` is generated from them. */
-import { z } from "zod";
+import * as z from "zod";
 import { deviceDeclarationSchema, deviceListSchema, knownDeviceSchema } from "./devices.ts";
 import { runErrorSchema, runStatusSchema } from "./events.ts";
 import { askResultSchema } from "./outcomes.ts";

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** 1–128 ASCII letters, digits and `_ - . : @ |`; none of them is special in a topic, a URL segment or a log line. */
 export const deviceIdSchema = z

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** How an ask can end. Exactly one of these, exactly once; only `done` means that it happened. */
 export const OUTCOMES = [

@@ -1,5 +1,5 @@
 import canonicalize from "canonicalize";
-import { z } from "zod";
+import * as z from "zod";
 import { deviceIdSchema } from "./identifiers.ts";
 import { fromBase64Url, toBase64Url } from "./runtime.ts";
 

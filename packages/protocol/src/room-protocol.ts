@@ -3,7 +3,7 @@
  * The prose is `docs/room-protocol.md`. Unknown JSON fields are ignored, unknown frame types are an error except
  * those that start with `x-`.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { capabilitySchema, MAX_CAPABILITIES } from "./devices.ts";
 import {
   acceptedEnvelopeSchema,

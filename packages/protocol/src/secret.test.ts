@@ -1,6 +1,6 @@
 import { format, inspect } from "node:util";
 import { describe, expect, it } from "vitest";
-import { z } from "zod";
+import * as z from "zod";
 import { Secret, secretString } from "./secret.ts";
 
 const value = "s3cr3t-value";
