@@ -1,0 +1,9 @@
+/** `leafmesh/testing`: what an operator's own tests of their mesh stand on. */
+export {
+  createFakeClock,
+  type FakeClock,
+  type OpenAIServer,
+  type OpenAIServerOptions,
+  type ReceivedRequest,
+  startOpenAIServer,
+} from "@leafmesh/testkit";
