@@ -127,6 +127,7 @@ export function createMqttConnection(
 
   const connected = async (signal: AbortSignal): Promise<Link> => {
     if (closing.signal.aborted) throw closedFailure();
+    if (signal.aborted) throw abortedFailure(signal);
     if (link?.open) return link;
     return await untilAborted(reconnect.now(), signal);
   };
@@ -180,7 +181,6 @@ export function randomClientId(): string {
 }
 
 async function untilAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  if (signal.aborted) throw abortedFailure(signal);
   const ended = Promise.withResolvers<never>();
   const abort = (): void => ended.reject(abortedFailure(signal));
   signal.addEventListener("abort", abort, { once: true });

@@ -43,9 +43,13 @@ export function createReconnect({ open, isNeeded, gaveUp, clock, random }: Recon
   };
 
   const now = (): Promise<Link> => {
-    attempt ??= connect().finally(() => {
-      attempt = undefined;
-    });
+    if (!attempt) {
+      attempt = connect().finally(() => {
+        attempt = undefined;
+      });
+      // Whoever asked may have stopped waiting by the time it fails.
+      attempt.catch(() => {});
+    }
     return attempt;
   };
 
