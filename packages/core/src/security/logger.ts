@@ -115,11 +115,15 @@ function escapeText(text: string): string {
 }
 
 /**
- * JSON escapes the C0 controls; a terminal also obeys DEL and the C1 controls, some readers break lines at U+0085,
- * U+2028 and U+2029, and the bidirectional controls make a line read as another (https://trojansource.codes).
+ * JSON escapes the C0 controls alone. A terminal also obeys DEL and the C1 controls, some readers break lines at U+2028
+ * and U+2029, and format characters make a line read as another or hide what it holds (https://trojansource.codes).
  */
-const OBEYED = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const OBEYED = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 function escapeControls(json: string): string {
-  return json.replace(OBEYED, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return json.replace(OBEYED, (character) => character.split("").map(escaped).join(""));
+}
+
+function escaped(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

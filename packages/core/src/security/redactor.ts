@@ -48,9 +48,11 @@ export function createRedactor(): Redactor {
 
 function formsOf(value: string): readonly string[] {
   const bytes = Buffer.from(value, "utf8");
+  const inJson = JSON.stringify(value).slice(1, -1);
   const forms = [
     value,
-    JSON.stringify(value).slice(1, -1),
+    inJson,
+    JSON.stringify(inJson).slice(1, -1),
     encodeURIComponent(value.toWellFormed()),
     new URLSearchParams([["", value]]).toString().slice(1),
     bytes.toString("hex"),
