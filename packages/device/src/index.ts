@@ -19,6 +19,7 @@ export {
   type DirectState,
   directAddress,
 } from "./direct.ts";
+export { createEventQueue, type EventQueue } from "./event-queue.ts";
 export type { DeviceEvent, IgnoreReason, RingDisposition } from "./events.ts";
 export { type StopCause, type Task, type TaskHandler, TaskStopped } from "./handlers.ts";
 export { createMemoryLedger, type Ledger, type LedgerRecord } from "./ledger.ts";
