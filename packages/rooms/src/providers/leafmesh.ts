@@ -20,8 +20,8 @@ import {
   type RoomProvider,
   type Sent,
 } from "../contract.ts";
-import { MeshSeat } from "../leafmesh-client/mesh-seat.ts";
 import { LOSS_SEEN_WITHIN_MS, taskBytes } from "../leafmesh-client/limits.ts";
+import { MeshSeat } from "../leafmesh-client/mesh-seat.ts";
 
 /** What the provider needs of the room service in its process; `RoomService` of @leafmesh/room-service is one. */
 export interface LocalRoomService {
@@ -67,7 +67,7 @@ function createLocalRooms(service: () => LocalRoomService): RoomProvider {
   const open = new Set<LocalRoom>();
   return {
     async open(request) {
-      const room = await LocalRoom.open(request, service(), () => open.delete(room));
+      const room = await LocalRoom.open(request, service(), (closed) => void open.delete(closed));
       open.add(room);
       return room;
     },
@@ -89,16 +89,20 @@ function createLocalRooms(service: () => LocalRoomService): RoomProvider {
 class LocalRoom implements Room {
   readonly #handle: LocalRoomHandle;
   readonly #seat: MeshSeat;
-  readonly #onClosed: () => void;
+  readonly #onClosed: (room: LocalRoom) => void;
   #taskSent = false;
 
-  private constructor(handle: LocalRoomHandle, seat: MeshSeat, onClosed: () => void) {
+  private constructor(handle: LocalRoomHandle, seat: MeshSeat, onClosed: (room: LocalRoom) => void) {
     this.#handle = handle;
     this.#seat = seat;
     this.#onClosed = onClosed;
   }
 
-  static async open(request: OpenRoom, service: LocalRoomService, onClosed: () => void): Promise<LocalRoom> {
+  static async open(
+    request: OpenRoom,
+    service: LocalRoomService,
+    onClosed: (room: LocalRoom) => void,
+  ): Promise<LocalRoom> {
     const seat = new MeshSeat(() => handle.limits.grace_s * 1000);
     let handle: LocalRoomHandle;
     try {
@@ -152,7 +156,7 @@ class LocalRoom implements Room {
   async close(): Promise<void> {
     this.#seat.finish();
     this.#handle.close();
-    this.#onClosed();
+    this.#onClosed(this);
   }
 }
 

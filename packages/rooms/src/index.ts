@@ -1,0 +1,8 @@
+export {
+  type LocalRoomHandle,
+  type LocalRoomRequest,
+  type LocalRoomService,
+  leafmeshRooms,
+} from "./providers/leafmesh.ts";
+export { mqttRoom } from "./providers/mqtt.ts";
+export { customRoom } from "./providers/room.ts";

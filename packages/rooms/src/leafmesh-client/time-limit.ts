@@ -1,0 +1,21 @@
+import type { Clock } from "@leafmesh/protocol";
+
+/** Runs `work` with a signal that fires after `ms`, or with `outer`. The timer is gone when the work is. */
+export async function withTimeLimit<Value>(
+  clock: Clock,
+  ms: number,
+  outer: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<Value>,
+): Promise<Value> {
+  const limit = new AbortController();
+  const end = (): void => limit.abort(outer?.reason);
+  const timer = clock.schedule(ms, end);
+  if (outer?.aborted) end();
+  outer?.addEventListener("abort", end, { once: true });
+  try {
+    return await work(limit.signal);
+  } finally {
+    timer.cancel();
+    outer?.removeEventListener("abort", end);
+  }
+}
