@@ -135,7 +135,7 @@ async function provokeBadMeshes(yaml: string, folder: string): Promise<void> {
     yaml.replace("api_key:", "api_kee:"),
     yaml.replace("agents:", "agents: ["),
     yaml.replace(`"${MARKS.roomKey}"`, `["${MARKS.roomKey}"]`),
-    yaml.replace(`"${MARKS.roomKey}"`, MARKS.roomKey + ": x"),
+    yaml.replace(`"${MARKS.roomKey}"`, `${MARKS.roomKey}: x`),
   ];
   for (const [index, text] of broken.entries()) {
     const file = join(folder, `broken-${index}.yaml`);

@@ -49,7 +49,7 @@ export function startLeafmesh(args: readonly string[], env: Record<string, strin
   child.stderr?.on("data", keep);
   if (child.stdout) {
     createInterface({ input: child.stdout }).on("line", (text) => {
-      if (!text.startsWith("{")) return;
+      if (!text.startsWith('{"event"')) return;
       const line = JSON.parse(text) as JsonLine;
       lines.push(line);
       for (const waiter of waiters) {
