@@ -1,6 +1,6 @@
 /** The fields of an `mqtt` record: the same for the notifier, the room, and one record that is both. */
 import { secretString } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import { type BrokerAddress, isLoopback, parseBrokerAddress } from "./address.ts";
 import { belongTogether, certificateIssue, keyIssue } from "./certificates.ts";
 import { forbiddenHostIssue } from "./forbidden-addresses.ts";

@@ -14,7 +14,7 @@ import {
   type MeshEnvelope,
   meshEnvelopeSchema,
 } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 
 /** Largest envelope in bytes of its JSON; what the room protocol of LeafMesh has as well. */
 export const MAX_ENVELOPE_BYTES = 64 * 1024;

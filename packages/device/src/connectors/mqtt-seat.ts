@@ -64,6 +64,10 @@ export interface MqttSeatDependencies {
   readonly random: () => number;
 }
 
+/** What a takeover by another program with the same ring looks like where the broker does not say it. */
+const REPLACED_AFTER_SHORT_STAYS = 3;
+const SHORT_STAY_MS = 5_000;
+
 export interface MqttSeatRequest extends RoomPlace {
   readonly capabilities: readonly Capability[] | undefined;
 }
@@ -111,6 +115,9 @@ class Seat implements DeviceRoom {
   /** The next try to be heard. */
   #resend: Timer | undefined;
   #awaySinceMs = 0;
+  #seatedSinceMs = 0;
+  /** Stays in a row that the broker ended soon and without a word. */
+  #shortStays = 0;
   #unheard = 0;
   #lastFault = "no answer yet";
 
@@ -237,6 +244,7 @@ class Seat implements DeviceRoom {
     const isFirst = this.#phase === "joining";
     this.#link = link;
     this.#phase = "seated";
+    this.#seatedSinceMs = this.#dependencies.clock.monotonicMs();
     this.#unheard = 0;
     this.#backoff.reset();
     const overhead = packetBytes({ topic: this.#topics.up, payload: new Uint8Array(FRAME_OVERHEAD_BYTES) });
@@ -283,8 +291,8 @@ class Seat implements DeviceRoom {
     this.#link = undefined;
     const failure = error instanceof MqttFailure ? error : undefined;
     this.#lastFault = failure?.message ?? "the connection failed";
-    if (failure?.code === String(SESSION_TAKEN_OVER)) {
-      this.#gone("replaced", "seat_taken", this.#lastFault);
+    if (this.#wasReplaced(failure)) {
+      this.#gone("replaced", "seat_taken", `another program of this device is in the room: ${this.#lastFault}`);
       return;
     }
     if (!failure || !mayPass(failure)) {
@@ -305,6 +313,15 @@ class Seat implements DeviceRoom {
       return;
     }
     this.#timer = clock.schedule(waitMs, () => void this.#connect());
+  }
+
+  /** Some brokers say that a session was taken over; Mosquitto 2.0 closes the connection, and does so again and again. */
+  #wasReplaced(failure: MqttFailure | undefined): boolean {
+    if (failure?.code === String(SESSION_TAKEN_OVER)) return true;
+    if (this.#phase !== "seated") return false;
+    const stayMs = this.#dependencies.clock.monotonicMs() - this.#seatedSinceMs;
+    this.#shortStays = failure?.code === "closed" && stayMs < SHORT_STAY_MS ? this.#shortStays + 1 : 0;
+    return this.#shortStays >= REPLACED_AFTER_SHORT_STAYS;
   }
 
   // ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,7 +23,7 @@ import {
   SHARED_CONNECTION,
   topicIssue,
 } from "@leafmesh/mqtt";
-import { z } from "zod";
+import * as z from "zod";
 import { defineNotifier, type Notifier, RingError, type RingErrorKind } from "../contract.ts";
 
 /** A ring is small; some brokers take no more. */
