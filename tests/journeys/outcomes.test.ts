@@ -44,7 +44,7 @@ describe.each(transports)("over $name", ({ open }) => {
     const [result] = resultsIn(reply.reply);
     expect(result).toMatchObject(scene.expected);
     if (scene.expected.may_have_happened === undefined) expect(result?.may_have_happened ?? false).toBe(false);
-    if (!scene.expected.success) expect(result?.error).toMatch(/^[A-Z].*[.]/s);
+    if (!scene.expected.success) expect(result?.error).toMatch(/^["A-Z].*[.?]$/s);
 
     const [ask] = await mesh.asks(reply.session_id);
     expect(inOrder(ask, scene.steps)).toEqual(scene.steps);

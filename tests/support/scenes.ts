@@ -150,7 +150,7 @@ export const scenes: readonly Scene[] = [
   },
   {
     title: "refused: a task that is larger than the room carries",
-    wanted: { action: "setting.write", inputs: { name: "n", value: "v".repeat(300_000) } },
+    wanted: { action: "setting.write", inputs: { name: "n", value: "v".repeat(90_000) } },
     expected: { outcome: "refused", reason: "task_too_large", success: false },
     steps: [],
     acted: false,

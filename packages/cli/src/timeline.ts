@@ -37,6 +37,8 @@ export function describeMoment({ type, payload }: Pick<Moment, "type" | "payload
       return "asked to cancel";
     case "ask.late_reply":
       return `a reply came after the end and changes nothing: ${text("outcome")}`;
+    case "offer.failed":
+      return `${text("channel")} failed through ${text("via")}: ${text("error")}`;
     case "ask.settled":
       return describeResult(fields.result);
     default:
