@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type DirectMesh, newSigner, startDirectMesh } from "../../testing/direct-mesh.ts";
 import { createTerminal, type Terminal } from "../../testing/terminal.ts";
+import { BEHAVIOUR_HELP } from "../simulated-device/behaviour.ts";
 import { type DeviceCommandOptions, device } from "./device.ts";
 
 const TOKEN = "secret-of-phone-7";
@@ -258,6 +259,18 @@ describe("a command line that is wrong", () => {
     const path = join(folder, "keys.json");
     await writeFile(path, "{}");
     await expect(run({ meshKey: path }).ended).rejects.toThrow("holds no keys");
+  });
+});
+
+describe("leafmesh device --help", () => {
+  it("names every way to behave", () => {
+    const main = join(import.meta.dirname, "../main.ts");
+    const help = spawnSync(process.execPath, ["--conditions=leafmesh-source", main, "device", "--help"], {
+      encoding: "utf8",
+    }).stdout;
+    const names = BEHAVIOUR_HELP.split("\n").map((line) => /[a-z-]+/.exec(line)?.[0] ?? "");
+    expect(names.length).toBeGreaterThan(10);
+    expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(help))).toEqual([]);
   });
 });
 

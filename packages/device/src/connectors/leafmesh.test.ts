@@ -11,6 +11,7 @@ import {
   welcomeFrame,
 } from "../../testing/room-double.ts";
 import type { DeviceRoom, DeviceRoomEvent } from "../connector.ts";
+import type { WebSocketLike } from "../socket.ts";
 import { leafmeshConnector } from "./leafmesh.ts";
 
 let service: RoomDouble;
@@ -436,6 +437,21 @@ describe("leaving", () => {
     expect(clock.pendingTimers).toBe(0);
   });
 
+  it("does not wait for a service that does not answer", async () => {
+    const { clock, rungTo } = setUp();
+    const mute = muteWebSocket();
+    const connector = leafmeshConnector({ clock, WebSocket: mute.WebSocket });
+    const joining = connector.join(rungTo("wss://rooms.example.com/v1/connect"), { signal: never });
+    mute.open();
+    mute.say(welcomeFrame());
+    const room = await joining;
+    const leaving = room.leave("done");
+    expect(mute.said().at(-1)).toEqual({ type: "leave", reason: "done" });
+    await clock.advance(1500);
+    await leaving;
+    expect(clock.pendingTimers).toBe(0);
+  });
+
   it("does not wait for a link that is down", async () => {
     const seat = await seated();
     seat.connection.cut();
@@ -478,3 +494,33 @@ describe("refusing", () => {
     await expect(connector.refuse(ring, stop.signal)).rejects.toMatchObject({ kind: "unreachable" });
   });
 });
+
+/** A WebSocket whose other side never closes. */
+function muteWebSocket() {
+  const sent: string[] = [];
+  const listeners: Record<string, (event: { data: unknown; code: number; reason: string }) => void> = {};
+  const fire = (type: string, data?: unknown): void => listeners[type]?.({ data, code: 1006, reason: "" });
+  class MuteWebSocket implements WebSocketLike {
+    readonly protocol: string;
+
+    constructor(_url: string, protocols: string) {
+      this.protocol = protocols;
+    }
+
+    send(data: string): void {
+      sent.push(data);
+    }
+
+    close(): void {}
+
+    addEventListener(type: string, listener: (event: { data: unknown; code: number; reason: string }) => void): void {
+      listeners[type] = listener;
+    }
+  }
+  return {
+    WebSocket: MuteWebSocket,
+    open: () => fire("open"),
+    say: (frame: object) => fire("message", JSON.stringify(frame)),
+    said: () => sent.map((text): unknown => JSON.parse(text)),
+  };
+}

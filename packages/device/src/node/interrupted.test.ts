@@ -22,7 +22,7 @@ afterEach(async () => {
 it("a device that is killed after it accepted never acts again, and says that it does not know", async () => {
   const ledgerPath = join(folder, "ledger.jsonl");
   const first = await mesh.open();
-  const program = join(import.meta.dirname, "../../testing/interrupted-device.ts");
+  const program = join(import.meta.dirname, "../../testing/interrupted-device.program.ts");
   const child = spawn(
     process.execPath,
     ["--conditions=leafmesh-source", program, ledgerPath, JSON.stringify(first.ring)],
