@@ -154,14 +154,14 @@ export function createPendingCalls({
       ]),
 
     settle: (call, { state, reached, result }, alongside = {}) =>
-      move(call, ({ version }) => [
+      move(call, ({ version, waitId }) => [
         {
           kind: "call.update",
           callId: call.id,
           version,
           patch: { state, reached, result, outcome: result.outcome, settledAt: clock.nowMs() },
         },
-        { kind: "wait.update", waitId: call.waitId, from: "open", to: "complete" },
+        { kind: "wait.update", waitId, from: "open", to: "complete" },
         ...companions(call, alongside),
       ]),
 

@@ -56,6 +56,8 @@ export interface SimulatedAsk {
   readonly recovered: boolean;
   /** Monotonic time from the request to the outcome; `undefined` for a recovered one. */
   readonly tookMs: number | undefined;
+  /** On the monotonic clock. */
+  readonly endedAtMs: number | undefined;
   readonly deeds: Deeds;
   readonly room: RoomRecord | undefined;
   /** What the device itself says of the task, if it accepted it. */
@@ -64,6 +66,8 @@ export interface SimulatedAsk {
   readonly isStored: boolean;
   /** Outcomes in the store's events: exactly one for every ask that was stored. */
   readonly settledEvents: readonly AskResult[];
+  /** Whether the process that began it died, before or after the agent was told. */
+  readonly processDied: boolean;
   /** Whether the store said, when a process died, that the task may have left. */
   readonly wasOffered: boolean;
 }
@@ -88,6 +92,7 @@ interface Request {
   askId: string | undefined;
   result: AskResult | undefined;
   tookMs: number | undefined;
+  endedAtMs: number | undefined;
   recovered: boolean;
   wasOffered: boolean;
 }
@@ -114,6 +119,7 @@ export class Conversation {
       askId: undefined,
       result: undefined,
       tookMs: undefined,
+      endedAtMs: undefined,
       recovered: false,
       wasOffered: false,
     }));
@@ -185,6 +191,7 @@ export class Conversation {
         const ledger = this.#devices.get(device)?.ledger;
         return {
           ...request,
+          processDied: this.#processes.some(({ guard }) => guard.isDead),
           isStored: (await backend.call(askId)) !== undefined,
           settledEvents: events.flatMap(({ type, payload }) =>
             type === "ask.settled" && payload.ask_id === askId ? [payload.result] : [],
@@ -253,7 +260,8 @@ export class Conversation {
       deadlineAtMs: clock.nowMs() + runMs,
     });
     request.result = readResult(result.content);
-    request.tookMs = clock.monotonicMs() - startedAtMs;
+    request.endedAtMs = clock.monotonicMs();
+    request.tookMs = request.endedAtMs - startedAtMs;
   }
 
   async #recoverAll({ process }: Running): Promise<void> {

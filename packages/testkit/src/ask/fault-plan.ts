@@ -58,6 +58,7 @@ export type ReplyFault =
   | "too_large"
   | "too_deep"
   | "other_ask"
+  /** Somebody claims that it is done before there is a task. */
   | "before_the_task"
   | "from_somebody_else";
 

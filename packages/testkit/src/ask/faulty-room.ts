@@ -16,6 +16,8 @@ export interface RoomRecord {
   sendCalled: boolean;
   /** What the room said of it; `none` while it said nothing. */
   verdict: "none" | "handed" | "not_handed";
+  /** On the monotonic clock. */
+  verdictAtMs: number | undefined;
   /** The room said, after the task was handed over, that it certainly never arrives. */
   saidNeverDelivered: boolean;
 }
@@ -50,11 +52,13 @@ export class FaultyRoom implements Room {
     closed: 0,
     sendCalled: false,
     verdict: "none",
+    verdictAtMs: undefined,
     saidNeverDelivered: false,
   };
   /** The reply that the room keeps for a mesh that lost its seat. */
   keptReply: ReplyEnvelope | undefined;
 
+  readonly #askId: string;
   readonly #plan: FaultPlan;
   readonly #clock: Clock;
   readonly #random: Random;
@@ -66,8 +70,11 @@ export class FaultyRoom implements Room {
   #whereabouts: Whereabouts = "not_sent";
   /** What the device sent while its link was down; it goes out when the link is back. */
   #unsent: DeviceEnvelope[] = [];
+  /** The device went down and does not know any more what it had sent. */
+  #forgotten = false;
 
   constructor(askId: string, plan: FaultPlan, clock: Clock) {
+    this.#askId = askId;
     this.#plan = plan;
     this.#clock = clock;
     this.#random = createRandom(plan.seed);
@@ -83,7 +90,7 @@ export class FaultyRoom implements Room {
     this.record.sendCalled = true;
     if (this.#isOver || this.#link === "gone" || this.#link === "absent" || plan.send === "not_handed") {
       await sleep(clock, plan.latencyMs);
-      this.record.verdict = "not_handed";
+      this.#decide("not_handed");
       const kind = this.#random.pick(["bad_credential", "plan_limit", "rate", "too_big", "unavailable"] as const);
       return { status: "not_handed", error: new RoomError(kind, "planned: the task did not leave") };
     }
@@ -92,8 +99,13 @@ export class FaultyRoom implements Room {
     if (plan.send === "verdict_never") return new Promise<never>(() => {});
     await sleep(clock, plan.send === "verdict_late" ? this.#random.between(500, 70_000) : plan.latencyMs / 2);
     if (plan.send === "bug") throw new Error("planned: the room adapter is broken");
-    this.record.verdict = "handed";
+    this.#decide("handed");
     return { status: "handed" };
+  }
+
+  #decide(verdict: "handed" | "not_handed"): void {
+    this.record.verdict = verdict;
+    this.record.verdictAtMs = this.#clock.monotonicMs();
   }
 
   async cancel(): Promise<void> {
@@ -129,6 +141,10 @@ export class FaultyRoom implements Room {
 
   #announceJoin(joined: RoomEvent): void {
     const mixedUp = this.#plan.room?.type === "presence_mixed_up";
+    if (this.#plan.reply === "before_the_task") {
+      const envelope = { type: "reply", id: this.#askId, outcome: "done", data: "early" } as const;
+      this.#tellMesh({ type: "frame", envelope });
+    }
     if (mixedUp) {
       this.#tellMesh({ type: "back" });
       this.#tellMesh({ type: "away", graceMs: GRACE_MS });
@@ -153,7 +169,11 @@ export class FaultyRoom implements Room {
         this.#seatClosed = true;
         this.#clock.schedule(this.#plan.latencyMs, () => this.#tellGone("left"));
       },
-      drop: () => this.#linkDown(),
+      drop: () => {
+        this.#linkDown();
+        this.#forgotten = true;
+        this.#unsent = [];
+      },
       resume: () => {
         if (this.#isOver || this.#link === "gone" || this.#seatClosed) return false;
         this.#linkUp();
@@ -208,12 +228,20 @@ export class FaultyRoom implements Room {
       return;
     }
     if (envelope.type === "reply") this.#replyFromDevice(envelope);
-    else this.#tellMesh({ type: "frame", envelope });
+    else this.#frame(envelope);
+  }
+
+  /** What is on its way when the link goes down has not arrived, and is sent again when the link is back. */
+  #frame(envelope: DeviceEnvelope, moreMs = 0): void {
+    this.#clock.schedule(this.#plan.latencyMs + moreMs, () => {
+      if (this.#link === "up") this.events.push({ type: "frame", envelope });
+      else if (this.#link === "down" && !this.#forgotten) this.#unsent.push(envelope);
+    });
   }
 
   #replyFromDevice(reply: ReplyEnvelope): void {
-    const frame = (envelope: DeviceEnvelope, afterMs = 0): void => this.#tellMesh({ type: "frame", envelope }, afterMs);
-    this.keptReply = reply;
+    const frame = (envelope: DeviceEnvelope, moreMs = 0): void => this.#frame(envelope, moreMs);
+    if (this.#whereabouts === "arrived") this.keptReply = reply;
     switch (this.#plan.reply) {
       case "lost":
       case "never":
@@ -269,6 +297,7 @@ export class FaultyRoom implements Room {
   #linkUp(): void {
     if (this.#link !== "down" || this.#isOver) return;
     this.#link = "up";
+    this.#forgotten = false;
     this.#tellMesh({ type: "back" });
     if (this.#task && this.#whereabouts === "held") this.#deliver(this.#task);
     // A room that did not hear that the task arrived may hand it over again.

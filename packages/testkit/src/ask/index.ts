@@ -18,6 +18,7 @@ export { FaultyNotifier, type FaultyNotifierOptions } from "./faulty-notifier.ts
 export { type DeviceSeat, FaultyRoom, type RoomRecord, type SeatHandlers } from "./faulty-room.ts";
 export { FaultyRooms, type FaultyRoomsOptions } from "./faulty-rooms.ts";
 export { createRandom, type Random } from "./random.ts";
+export { formatSimulation } from "./report.ts";
 export { SimulatedDevice, type SimulatedDeviceOptions } from "./simulated-device.ts";
 export { type Simulation, type SimulationOptions, simulateAsks } from "./simulation.ts";
 export { findViolations, type Violation } from "./truth.ts";

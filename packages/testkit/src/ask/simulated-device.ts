@@ -64,7 +64,6 @@ export class SimulatedDevice {
     if (!seat) return;
     this.#seats.set(ring.ask, seat);
     if (plan.join === "leaves_at_once") seat.leave();
-    if (plan.reply === "before_the_task") seat.send({ type: "reply", id: ring.ask, outcome: "done", data: "early" });
   }
 
   async #receive(task: TaskEnvelope, plan: FaultPlan, random: Random): Promise<void> {

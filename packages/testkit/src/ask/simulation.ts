@@ -70,13 +70,17 @@ export async function simulateAsks({ seed, asks, startProcess }: SimulationOptio
   };
 }
 
-/** Time goes on whenever nothing but time is waited for, until nothing is left that it could bring. */
+/**
+ * Time goes on whenever nothing but time is waited for, until nothing is left that it could bring. Asks that have no
+ * outcome by then never get one.
+ */
 async function runToTheEnd(conversations: readonly Conversation[], clock: FakeClock): Promise<void> {
-  const over = Promise.all(conversations.map((conversation) => conversation.run()));
+  const failures: unknown[] = [];
+  for (const conversation of conversations) conversation.run().catch((error: unknown) => failures.push(error));
   do {
     while (conversations.some(({ isBusy }) => isBusy)) await nextTurn();
   } while (await clock.advanceToNext());
-  await over;
+  if (failures.length > 0) throw new AggregateError(failures, "conversations failed");
 }
 
 function nextTurn(): Promise<void> {

@@ -40,7 +40,7 @@ export function findViolations(ask: SimulatedAsk): readonly Violation[] {
   if (result.may_have_happened && !mayHaveLeft(ask)) violations.push("inflated");
   if (isDevicesWord(result.outcome) && result.outcome !== ask.deviceAnswer) violations.push("made_up");
   if (ask.isStored && !isTheOne(result, ask.settledEvents)) violations.push("not_one_outcome");
-  if (!ask.recovered && room && room.closed !== room.opened) violations.push("room_not_closed");
+  if (!ask.processDied && room && room.closed !== room.opened) violations.push("room_not_closed");
   if (ask.tookMs !== undefined && ask.tookMs > LONGEST_MS) violations.push("too_late");
   return violations;
 }
@@ -50,11 +50,11 @@ function tellsThatItMayHave({ outcome, may_have_happened }: AskResult): boolean 
   return outcome === "done" || outcome === "sent_for_approval" || may_have_happened === true;
 }
 
-function mayHaveLeft({ room, recovered, wasOffered, result }: SimulatedAsk): boolean {
+function mayHaveLeft({ room, recovered, wasOffered, endedAtMs = 0 }: SimulatedAsk): boolean {
   // After a crash nobody knows whether the process still sent what it had stored as about to be sent.
   if (recovered && wasOffered) return true;
-  if (result?.reason === "device_error") return true;
-  return room?.sendCalled === true && room.verdict !== "not_handed";
+  if (!room?.sendCalled) return false;
+  return room.verdict !== "not_handed" || (room.verdictAtMs ?? 0) >= endedAtMs;
 }
 
 function isDevicesWord(outcome: AskResult["outcome"]): boolean {
