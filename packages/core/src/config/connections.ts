@@ -1,5 +1,5 @@
 /** Connection records and model endpoints: which schema a record has is said by its own `provider` or `kind`. */
-import { z } from "zod";
+import * as z from "zod";
 import type { ProviderDescription, ProviderIssue } from "../providers/registry.ts";
 import { formatPath, type PathSegment } from "./diagnostic.ts";
 import { judge } from "./judge.ts";
@@ -19,7 +19,7 @@ export function checkConnections(context: CheckContext): ReadonlyMap<string, Con
     const path = ["connections", name];
     const provider = checkProvider(record, path, context);
     if (!provider) continue;
-    const options = judge(provider.options, { root, path, ignore: ["provider"], problems });
+    const options = judge(provider.options, { root, path, ignore: ["provider"], isForeign: true, problems });
     if (options !== undefined) connections.set(name, { name, provider: provider.provider, options });
   }
   return connections;
@@ -78,7 +78,7 @@ export function reportProviderIssues(
     const path = ["connections", name, ...issue.path];
     const exists = locatedAt(root, path) !== undefined;
     const range = exists ? rangeAt(root, path) : rangeAt(root, ["connections", name]);
-    problems.error({ code: "bad_value", range, path: formatPath(path), message: issue.message });
+    problems.error({ code: "bad_value", range, path: formatPath(path), message: issue.message, isForeign: true });
   }
 }
 

@@ -62,6 +62,8 @@ export interface Problem {
   readonly path: string;
   readonly message: string;
   readonly hint?: string | undefined;
+  /** The message was written by a provider: whether it repeats a secret is not known. */
+  readonly isForeign?: boolean | undefined;
 }
 
 /** One name in a path; a number is a place in a list. */

@@ -5,6 +5,7 @@ export { readTextFile } from "./files.ts";
 export { type JsonSchemaObject, meshJsonSchema } from "./json-schema.ts";
 export { type LoadedMesh, type LoadMeshOptions, loadMesh } from "./load-mesh.ts";
 export { type LoadMeshFileOptions, loadMeshFile } from "./load-mesh-file.ts";
+export { renderMeshReference } from "./mesh-reference.ts";
 export type { KnownConnections } from "./names.ts";
 export { BUILT_IN_NOTIFIER, BUILT_IN_ROOMS } from "./provider-lookup.ts";
 export { type DiagnosticStyle, renderDiagnostic, renderDiagnostics } from "./render.ts";

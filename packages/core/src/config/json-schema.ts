@@ -1,5 +1,5 @@
 /** JSON Schema of mesh.yaml for editors and CI, from the schemas that the loader itself uses. */
-import { z } from "zod";
+import * as z from "zod";
 import type { ProviderDescription, ProviderRegistry } from "../providers/registry.ts";
 import { findProvider, providerNames } from "./provider-lookup.ts";
 import { endpointSchemas, meshFileSchema } from "./schema.ts";
@@ -19,13 +19,18 @@ export function meshJsonSchema(registry: ProviderRegistry): JsonSchemaObject {
   const properties = asObject(schema.properties);
   const records = providerNames(registry).map((name) => recordJsonSchema(findProvider(registry, name)));
   asObject(properties.connections).additionalProperties = { anyOf: records };
-  asObject(properties.models).additionalProperties = { anyOf: Object.values(endpointSchemas).map(toJson) };
+  asObject(properties.models).additionalProperties = { anyOf: Object.values(endpointJsonSchemas()) };
   return { $schema: DRAFT, title: TITLE, ...asObject(allowReferences(schema)) };
 }
 
 /** The file's own schema, with `models` and `connections` open. */
 export function fileJsonSchema(): JsonSchemaObject {
   return toJson(meshFileSchema);
+}
+
+/** The fields of a `models` entry, by its kind. */
+export function endpointJsonSchemas(): Readonly<Record<keyof typeof endpointSchemas, JsonSchemaObject>> {
+  return { openai: toJson(endpointSchemas.openai), scripted: toJson(endpointSchemas.scripted) };
 }
 
 /** The fields of a provider's record, without `provider` itself. */
@@ -95,7 +100,7 @@ function withoutLabels(schema: JsonSchemaObject): JsonSchemaObject {
   return Object.fromEntries(Object.entries(schema).filter(([key]) => !LABELS.includes(key)));
 }
 
-function isObject(value: unknown): value is JsonSchemaObject {
+export function isObject(value: unknown): value is JsonSchemaObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 

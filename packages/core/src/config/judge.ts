@@ -15,6 +15,8 @@ export interface JudgeOptions {
   readonly path: readonly PathSegment[];
   /** Keys of the part that the schema does not know and that are right all the same. */
   readonly ignore?: readonly string[];
+  /** The schema is a provider's. */
+  readonly isForeign?: boolean | undefined;
   readonly problems: Problems;
 }
 
@@ -65,7 +67,7 @@ function flattenUnion(issue: Issue): Issue[] {
   return only.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }));
 }
 
-function report(issue: Issue, schema: z.ZodType, { root, path, problems }: JudgeOptions): void {
+function report(issue: Issue, schema: z.ZodType, { root, path, isForeign, problems }: JudgeOptions): void {
   if (problems.isFull()) return;
   const full = [...path, ...pathOf(issue)];
   const value = locatedAt(root, full);
@@ -90,6 +92,7 @@ function report(issue: Issue, schema: z.ZodType, { root, path, problems }: Judge
     path: formatPath(full),
     message: issue.message,
     hint: hintFor(issue, value),
+    isForeign,
   });
 }
 

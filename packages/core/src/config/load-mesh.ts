@@ -59,8 +59,8 @@ export function loadMesh(source: string | Uint8Array, options: LoadMeshOptions):
   const parsed = parseYaml(decoded.source, maxBytes, problems);
   const showing = { file, source: decoded.source, lines: "guess" } as const;
   if (!parsed.document || !parsed.trustworthy) return finish(problems.list(), showing);
-  const { repaired } = parsed;
-  const located = locate(parsed.document, { problems, references, repaired, maxValues: maxTokensOf(maxBytes) });
+  const { isRepaired } = parsed;
+  const located = locate(parsed.document, { problems, references, text, isRepaired, maxValues: maxTokensOf(maxBytes) });
   const files = [...references.files];
   if (problems.hasErrors("file_too_complex")) return finish(problems.list(), showing, undefined, files);
   const secrets = findSecrets(located.root, text, options.registry);

@@ -15,8 +15,9 @@ import { hasReference } from "./template.ts";
 export interface LocateOptions {
   readonly problems: Problems;
   readonly references: ReferenceResolver;
-  /** Unquoted references that were replaced; see `unquoted-references.ts`. */
-  readonly repaired: readonly Range[];
+  /** The text as it was written, and whether unquoted references were replaced in what was parsed. */
+  readonly text: string;
+  readonly isRepaired: boolean;
   /** Values that the document may unfold to. */
   readonly maxValues: number;
 }
@@ -30,6 +31,8 @@ export interface LocatedDocument {
 type Path = readonly PathSegment[];
 
 const MERGE_KEY = "<<";
+/** Others have been refused, and what they say of the value is not known. */
+const CORE_TAGS = new Set(["str", "int", "float", "bool", "null"].map((name) => `tag:yaml.org,2002:${name}`));
 const FORBIDDEN_KEYS = new Set(["__proto__", "constructor", "prototype"]);
 
 export function locate(document: YamlDocument, options: LocateOptions): LocatedDocument {
@@ -76,7 +79,8 @@ export function locate(document: YamlDocument, options: LocateOptions): LocatedD
 
   function visitScalar(node: Scalar, path: Path, range: Range, inFlow: boolean): LocatedScalar {
     const { value } = node;
-    if (options.repaired.some(([start, end]) => start < range[1] && end > range[0])) return unknown(range);
+    if (options.isRepaired && wasRepaired(node, options.text.slice(...range))) return unknown(range);
+    if (node.tag !== undefined && !CORE_TAGS.has(node.tag)) return unknown(range);
     if (typeof value === "string" && hasReference(value)) {
       // In a flow collection a reference has to be quoted, so there the quotes say nothing about its type.
       const mayBeTyped = (node.type === "PLAIN" || inFlow) && !node.tag;
@@ -186,6 +190,11 @@ export function locate(document: YamlDocument, options: LocateOptions): LocatedD
   }
 
   return { root: visit(document.contents, [], [0, 1], false), dropped };
+}
+
+/** Whether the file holds a reference where the parser was shown something else; see `unquoted-references.ts`. */
+function wasRepaired(node: Scalar, written: string): boolean {
+  return hasReference(written) && !hasReference(node.source ?? "");
 }
 
 function scalar(range: Range, value: LocatedScalar["value"]): LocatedScalar {

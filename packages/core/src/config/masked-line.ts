@@ -10,6 +10,8 @@ export interface ShownLine {
 
 const MASK = "***";
 const LONGEST_SHOWN = 160;
+/** Longer lines are not searched for keys and are hidden as a whole. */
+const LONGEST_SEARCHED = 1_000;
 /** Lines above that are looked at to find out what a line belongs to. */
 const MOST_LINES_ABOVE = 300;
 
@@ -34,6 +36,7 @@ export function maskLine(source: SourceText, line: number, mark: Range, hidden: 
 export function hideUntrusted(source: SourceText, line: number): readonly Range[] {
   const text = source.line(line);
   const start = source.startOf(line);
+  if (text.length > LONGEST_SEARCHED) return [[start, start + text.length]];
   const key = secretKeyIn(text);
   if (key !== undefined) return [[start + key, start + text.length]];
   if (!/[A-Za-z0-9]/.test(text) || !belongsToSecret(source, line)) return [];
@@ -58,12 +61,13 @@ function secretKeyIn(text: string): number | undefined {
 
 /** Whether a key above, which this line lies under or comes next after, sounds like a secret. */
 function belongsToSecret(source: SourceText, line: number): boolean {
-  const isKeyed = new RegExp(KEY).test(source.line(line));
+  // A line with a quoted key may be JSON out of a text, such as a service account, and counts as text.
+  const isKeyed = /^\s*(?:- )*[A-Za-z0-9_.-]+\s*:(?:\s|$)/.test(source.line(line));
   let indent = indentOf(source.line(line));
   let isNearest = !isKeyed;
   for (let above = line - 1; above >= 1; above--) {
     if (line - above > MOST_LINES_ABOVE) return true;
-    const text = source.line(above);
+    const text = source.line(above).slice(0, LONGEST_SEARCHED);
     if (text.trim() === "") continue;
     const hasKey = new RegExp(KEY).test(text);
     if ((indentOf(text) < indent || (isNearest && hasKey)) && secretKeyIn(text) !== undefined) return true;

@@ -24,8 +24,8 @@ export interface ParsedYaml {
   readonly document: YamlDocument | undefined;
   /** Whether the document is what the operator meant; false after a syntax error. */
   readonly trustworthy: boolean;
-  /** Unquoted references, replaced by text of the same length; what is found in them says nothing. */
-  readonly repaired: readonly Range[];
+  /** Whether unquoted references were replaced by text of the same length; what is found in them says nothing. */
+  readonly isRepaired: boolean;
 }
 
 type CstToken = ReturnType<Parser["next"]> extends Generator<infer Token> ? Token : never;
@@ -45,15 +45,16 @@ export function parseYaml(source: SourceText, maxBytes: number, problems: Proble
     repaired.push(...read.unquoted);
     read = readTokens(maskRanges(source.text, repaired), maxBytes, problems);
   }
-  if (!read) return { document: undefined, trustworthy: false, repaired };
+  const isRepaired = repaired.length > 0;
+  if (!read) return { document: undefined, trustworthy: false, isRepaired };
   const refused = refuseStream(read.tokens, problems);
   const [document] = compose(read.tokens);
   if (!document) {
     if (!refused) problems.error(emptyFile);
-    return { document: undefined, trustworthy: false, repaired };
+    return { document: undefined, trustworthy: false, isRepaired };
   }
   const broken = reportSyntaxErrors(document, source, read.openQuoteAt, problems);
-  return { document, trustworthy: !refused && !broken, repaired };
+  return { document, trustworthy: !refused && !broken, isRepaired };
 }
 
 export const emptyFile = {

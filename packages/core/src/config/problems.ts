@@ -1,7 +1,7 @@
 /** Collects findings, drops repeats and stops at a number that a person can still read. */
 import type { DiagnosticCode, Problem } from "./diagnostic.ts";
 
-/** More findings than this are counted and not kept. */
+/** More findings than this are not kept. */
 export const MAX_FINDINGS = 200;
 
 export interface Problems {
@@ -9,7 +9,7 @@ export interface Problems {
   warning(problem: Omit<Problem, "severity">): void;
   /** Whether an error was found, of the given code if one is given. */
   hasErrors(code?: DiagnosticCode): boolean;
-  /** Whether further findings would not be kept, so that looking for them is idle. */
+  /** Whether the file is refused and further findings would not be kept, so that looking for them is idle. */
   isFull(): boolean;
   /** In order of their place in the file. */
   list(): readonly Problem[];
@@ -18,14 +18,11 @@ export interface Problems {
 export function createProblems(): Problems {
   const kept = new Map<string, Problem>();
   const errorCodes = new Set<DiagnosticCode>();
-  let left = 0;
 
   const add = (problem: Problem): void => {
     if (problem.severity === "error") errorCodes.add(problem.code);
     const identity = `${problem.range[0]}:${problem.code}:${problem.message}`;
-    if (kept.has(identity)) return;
-    if (kept.size >= MAX_FINDINGS) left++;
-    else kept.set(identity, problem);
+    if (kept.size < MAX_FINDINGS && !kept.has(identity)) kept.set(identity, problem);
   };
 
   return {
@@ -35,20 +32,20 @@ export function createProblems(): Problems {
     isFull: () => kept.size >= MAX_FINDINGS && errorCodes.size > 0,
     list() {
       const found = [...kept.values()].sort((one, other) => one.range[0] - other.range[0]);
-      if (left > 0) found.push(moreFindings(found, left));
+      if (found.length >= MAX_FINDINGS) found.push(moreFindings(found));
       return found;
     },
   };
 }
 
-function moreFindings(found: readonly Problem[], left: number): Problem {
+function moreFindings(found: readonly Problem[]): Problem {
   const last = found.at(-1);
   return {
-    severity: "error",
+    severity: last?.severity ?? "error",
     code: "more_findings",
     range: last?.range ?? [0, 0],
     path: "",
-    message: `${left} more findings are not shown`,
+    message: `only ${MAX_FINDINGS} findings are shown, and there may be more`,
     hint: "correct these first",
   };
 }

@@ -1,5 +1,5 @@
 /** Looks into zod schemas: which keys an object takes, what lies under a key, what is secret. */
-import { z } from "zod";
+import * as z from "zod";
 import type { PathSegment } from "./diagnostic.ts";
 
 type Schema = z.core.$ZodType;

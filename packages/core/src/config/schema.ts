@@ -6,7 +6,7 @@
  * `connections` is left open here, because which fields a record takes is the provider's to say (`connections.ts`).
  */
 import { approvalSchema, secretString } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 
 /** What a field carries beside its description. */
 export interface MeshFieldMeta {

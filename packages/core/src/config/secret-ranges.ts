@@ -2,7 +2,7 @@
  * Which parts of the file may be secrets: values of fields marked secret, and values of keys that nobody knows, because a
  * misspelled `api_key` holds a key all the same. A key that is close to a field which is no secret counts as that field.
  */
-import { z } from "zod";
+import * as z from "zod";
 import type { ProviderRegistry } from "../providers/registry.ts";
 import { endpointSchemaOf } from "./connections.ts";
 import type { Range } from "./diagnostic.ts";

@@ -138,7 +138,7 @@ function explainUnexpected(error: YAMLError, source: SourceText): Explanation {
   if (/["']\s*$/.test(source.text.slice(Math.max(0, start - 20), start))) {
     return {
       message: "text follows after the closing quote",
-      hint: "double a quote that belongs to the text, or use the other kind around it",
+      hint: "double a quote that belongs to the text, or put a comma between two values of { } or [ ]",
     };
   }
   if (character === "-") {

@@ -17,12 +17,12 @@ const MASK = "***";
 
 export function toDiagnostics(problems: readonly Problem[], showing: Showing): readonly Diagnostic[] {
   const redact = createRedactor(problems, showing.secretValues);
-  return problems.map(({ severity, code, range, path, message, hint }) => {
+  return problems.map(({ severity, code, range, path, message, hint, isForeign }) => {
     const { source, lines } = showing;
     const { line, column } = source.placeOf(range[0]);
     const length = Math.max(1, Math.min(range[1], source.startOf(line) + source.line(line).length) - range[0]);
     const place = { severity, code, file: showing.file, line, column, endColumn: column + length, path };
-    const text = { message: redact(message), hint: hint === undefined ? undefined : redact(hint) };
+    const text = { message: isForeign ? redact(message) : message, hint };
     if (lines === "none") return { ...place, ...text };
     const hidden = lines === "guess" ? [...showing.hidden, ...hideUntrusted(source, line)] : showing.hidden;
     const shown = maskLine(source, line, range, hidden);
@@ -32,7 +32,7 @@ export function toDiagnostics(problems: readonly Problem[], showing: Showing): r
 
 /** Messages of providers are written elsewhere, so that none of them repeats a secret is made sure of here. */
 function createRedactor(problems: readonly Problem[], secretValues: ReadonlySet<string>): (text: string) => string {
-  const all = problems.map(({ message, hint }) => `${message}\n${hint ?? ""}`).join("\n");
+  const all = problems.map(({ message, isForeign }) => (isForeign ? message : "")).join("\n");
   const found = [...secretValues]
     .filter((value) => all.includes(value))
     .sort((one, other) => other.length - one.length);

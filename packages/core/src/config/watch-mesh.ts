@@ -3,7 +3,6 @@ import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import type { Clock, Logger, Timer } from "@leafmesh/protocol";
 import { systemClock } from "@leafmesh/protocol";
-import { watch } from "chokidar";
 import { readTextFile } from "./files.ts";
 import type { LoadedMesh } from "./load-mesh.ts";
 import { type LoadMeshFileOptions, loadMeshFile } from "./load-mesh-file.ts";
@@ -37,6 +36,7 @@ export async function watchMesh(path: string, options: WatchMeshOptions): Promis
   let timer: Timer | undefined;
   let isClosed = false;
 
+  const { watch } = await import("chokidar");
   const start = load(path, options);
   let fingerprint = start.fingerprint;
   const watcher = watch([meshPath, ...start.loaded.files], { ignoreInitial: true, atomic: quietMs });

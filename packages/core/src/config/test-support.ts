@@ -1,7 +1,11 @@
-/** Providers for the loader's own tests, shaped like real ones: built in, both roles with a shared schema, push with secrets. */
+/** For the loader's own tests: loading from text, and providers shaped like real ones. */
+import { inspect } from "node:util";
 import { secretString } from "@leafmesh/protocol";
 import { z } from "zod";
 import type { ProviderRegistry } from "../providers/registry.ts";
+import { type LoadedMesh, type LoadMeshOptions, loadMesh } from "./load-mesh.ts";
+import type { Mesh } from "./mesh.ts";
+import { renderDiagnostic, renderDiagnostics } from "./render.ts";
 
 const mqttOptions = z.strictObject({
   url: z
@@ -120,3 +124,33 @@ export const testRegistry: ProviderRegistry = {
     ],
   ]),
 };
+
+/** Loads a mesh from text with the test registry and no files. */
+export function loadText(source: string | Uint8Array, more: Partial<LoadMeshOptions> = {}): LoadedMesh {
+  return loadMesh(source, {
+    registry: testRegistry,
+    env: { OPENAI_API_KEY: "sk-of-the-test" },
+    readFile: () => ({ ok: false, why: "missing" }),
+    folder: "/srv/mesh",
+    knownConnections: new Map(),
+    ...more,
+  });
+}
+
+/** The mesh, or a failed test that says why there is none. */
+export function meshOf(loaded: LoadedMesh): Mesh {
+  if (!loaded.ok) throw new Error(`not a valid mesh:\n${renderDiagnostics(loaded.diagnostics)}`);
+  return loaded.mesh;
+}
+
+/** First lines of all findings, errors before warnings, as they are printed. */
+export function headlines(loaded: LoadedMesh): readonly string[] {
+  const found = [...(loaded.ok ? [] : loaded.diagnostics), ...loaded.warnings];
+  return found.map((diagnostic) => renderDiagnostic({ ...diagnostic, sourceLine: undefined }));
+}
+
+/** Everything that any output of a load holds. */
+export function everythingShown(loaded: LoadedMesh): string {
+  const found = [...(loaded.ok ? [] : loaded.diagnostics), ...loaded.warnings];
+  return `${renderDiagnostics(found)}${JSON.stringify(found)}${inspect(loaded, { depth: 20 })}${JSON.stringify(loaded)}`;
+}
