@@ -50,7 +50,7 @@ describe("the bundle for browsers", () => {
 
 const executablePath = ["/usr/bin/chromium", "/usr/bin/chromium-browser"].find((path) => existsSync(path));
 
-describe.skipIf(!executablePath && process.env.LEAFMESH_STRICT !== "1")("in Chromium", () => {
+describe.skipIf(!executablePath && process.env.LEAFMESH_STRICT !== "1")("in Chromium", { timeout: 30_000 }, () => {
   let profile: string;
   let context: BrowserContext;
   let server: Server;

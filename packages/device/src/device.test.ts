@@ -327,6 +327,16 @@ describe("at most once", () => {
     expect(acted).toEqual([]);
   });
 
+  it("believes another tab where the person said no", async () => {
+    const theirs: LedgerRecord = { id: "ask_1", state: "refused", at: 1 };
+    const { device, acted } = rig({ ledger: { ...createMemoryLedger(), claim: async () => theirs } });
+    const room = await mesh.open();
+    void device.handleRing(room.ring);
+    room.task();
+    expect(await room.frame("reply")).toMatchObject({ outcome: "declined" });
+    expect(acted).toEqual([]);
+  });
+
   it("keeps the answer when the room is gone, for the next ring of the ask", async () => {
     const ledger = createMemoryLedger();
     const { started, handler, finish } = slowHandler();

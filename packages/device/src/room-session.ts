@@ -279,6 +279,9 @@ class RoomSession {
 /** What a device says about an ask that it has seen before. */
 function answerOf(record: LedgerRecord): Answer {
   if (record.answer) return record.answer;
+  if (record.state === "refused") {
+    return { outcome: "declined", error: { message: "The person did not allow the connection" } };
+  }
   return failure(
     "outcome_unknown",
     "The device was interrupted after it had begun, and cannot say whether it was done",

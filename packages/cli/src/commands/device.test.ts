@@ -199,7 +199,7 @@ describe("a simulated device that misbehaves", () => {
   it.each([
     ["crash-after-accepted", false],
     ["crash-after-acted", true],
-  ])("%s: is killed, and does not know when it is back", async (behave, acts) => {
+  ])("%s: is killed, and does not know when it is back", { timeout: 30_000 }, async (behave, acts) => {
     const ledger = join(folder, "ledger.jsonl");
     const child = spawn(
       process.execPath,
@@ -263,7 +263,7 @@ describe("a command line that is wrong", () => {
 });
 
 describe("leafmesh device --help", () => {
-  it("names every way to behave", () => {
+  it("names every way to behave", { timeout: 30_000 }, () => {
     const main = join(import.meta.dirname, "../main.ts");
     const help = spawnSync(process.execPath, ["--conditions=leafmesh-source", main, "device", "--help"], {
       encoding: "utf8",

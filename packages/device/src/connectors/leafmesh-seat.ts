@@ -218,8 +218,7 @@ class Seat implements DeviceRoom {
     if (this.#phase === "seated") {
       this.#phase = "away";
       this.#awaySinceMs = clock.monotonicMs();
-      this.#emit({ type: "away" });
-      logger.info("The link to the room is down.", { reason: why });
+      if (!this.#emit({ type: "away" })) return;
     }
     const waitMs = this.#backoff.nextMs();
     if (this.#phase === "away") {
@@ -231,6 +230,7 @@ class Seat implements DeviceRoom {
         return;
       }
     }
+    logger.info("There is no link to the room; trying again.", { reason: why, wait_ms: waitMs });
     this.#timer = clock.schedule(waitMs, () => this.#connect());
   }
 
@@ -337,8 +337,11 @@ class Seat implements DeviceRoom {
 
   // ── Ends ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #emit(event: DeviceRoomEvent): void {
-    if (!this.#events.push(event)) this.#over("protocol", "more events than the device could read");
+  /** False when nobody reads: the room is over then. */
+  #emit(event: DeviceRoomEvent): boolean {
+    const taken = this.#events.push(event);
+    if (!taken) this.#over("protocol", "more events than the device could read");
+    return taken;
   }
 
   #break(what: string): void {

@@ -1,4 +1,4 @@
-import { type Logger, ROOM_CLOSE } from "@leafmesh/protocol";
+import { type LogFields, type Logger, ROOM_CLOSE } from "@leafmesh/protocol";
 import { createFakeClock } from "@leafmesh/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Mailbox } from "../../testing/mailbox.ts";
@@ -26,11 +26,17 @@ const never = new AbortController().signal;
 function setUp() {
   const clock = createFakeClock();
   const warnings: unknown[] = [];
-  const logger: Logger = { debug() {}, info() {}, error() {}, warn: (_message, fields) => warnings.push(fields) };
+  const retries = new Mailbox<LogFields>();
+  const logger: Logger = {
+    debug() {},
+    info: (_message, fields = {}) => retries.put(fields),
+    warn: (_message, fields) => warnings.push(fields),
+    error() {},
+  };
   const connector = leafmeshConnector({ clock, logger, random: () => 1 });
   const ring = ringFor(clock.nowMs());
   const rungTo = (url: string) => ({ ...ring, join: { ...ring.join, url } });
-  return { clock, connector, rungTo, ring: rungTo(service.url), warnings };
+  return { clock, connector, rungTo, ring: rungTo(service.url), warnings, retries };
 }
 
 interface Seated extends ReturnType<typeof setUp> {
@@ -99,15 +105,14 @@ describe("joining", () => {
   });
 
   it("tries again, with growing pauses, while the service cannot be reached", async () => {
-    const { clock, connector, ring } = setUp();
+    const { clock, connector, ring, retries } = setUp();
     service.setOpen(false);
     const joining = connector.join(ring, { signal: never });
     for (const [tries, pauseMs] of [250, 500, 1000, 2000, 4000, 5000, 5000].entries()) {
-      await refusals(tries + 1, clock);
-      await clock.advance(pauseMs - 1);
+      expect(await retries.next()).toMatchObject({ wait_ms: pauseMs });
       expect(service.refused).toBe(tries + 1);
       if (tries === 6) service.setOpen(true);
-      await clock.advance(1);
+      await clock.advance(pauseMs);
     }
     const connection = await service.connection();
     await connection.frame("hello");
@@ -127,11 +132,11 @@ describe("joining", () => {
   });
 
   it("ends when its time is over", async () => {
-    const { clock, connector, ring } = setUp();
+    const { clock, connector, ring, retries } = setUp();
     service.setOpen(false);
     const stop = new AbortController();
     const joining = connector.join(ring, { signal: stop.signal });
-    await refusals(1, clock);
+    await retries.next();
     stop.abort();
     await expect(joining).rejects.toMatchObject({ kind: "unreachable" });
     expect(clock.pendingTimers).toBe(0);
@@ -181,12 +186,6 @@ describe("joining", () => {
     (await service.connection()).send(taskFrame());
     await expect(joining).rejects.toMatchObject({ kind: "unsupported" });
   });
-
-  async function refusals(count: number, clock: { advance(ms: number): Promise<void> }): Promise<void> {
-    while (service.refused < count) await clock.advance(0);
-    // The client hears of the refusal a few turns after the server sent it.
-    for (let turn = 0; turn < 20; turn++) await clock.advance(0);
-  }
 });
 
 describe("in the room", () => {
@@ -288,20 +287,29 @@ describe("in the room", () => {
     expect(JSON.stringify(frame).length).toBeLessThanOrEqual(1000);
   });
 
-  it("is over when more comes than anybody reads", async () => {
-    const { connection, room } = await (async () => {
-      const setting = setUp();
-      const joining = setting.connector.join(setting.ring, { signal: never });
+  describe.each([
+    [
+      "a frame",
+      (connection: DoubleConnection) => connection.send({ type: "cancel", seq: 65, id: "ask_1", reason: "x" }),
+    ],
+    ["a lost link", (connection: DoubleConnection) => connection.cut()],
+  ])("when nobody reads, with %s on top", (_what, onTop) => {
+    it("is over", async () => {
+      const { clock, connector, ring } = setUp();
+      const joining = connector.join(ring, { signal: never });
       const connection = await service.connection();
       connection.send(welcomeFrame());
-      return { connection, room: await joining };
-    })();
-    for (let seq = 1; seq <= 70; seq++) connection.send({ type: "cancel", seq, id: "ask_1", reason: "x" });
-    await connection.closed;
-    const events: DeviceRoomEvent[] = [];
-    for await (const event of room.events) events.push(event);
-    expect(events).toHaveLength(65);
-    expect(events.at(-1)).toMatchObject({ type: "closed", reason: "protocol" });
+      const room = await joining;
+      for (let seq = 1; seq <= 64; seq++) connection.send({ type: "cancel", seq, id: "ask_1", reason: "x" });
+      for (let seq = 1; seq <= 64; seq++) await connection.frame("ack");
+      onTop(connection);
+      while (room.send({ type: "progress", id: "ask_1" }) !== "ended") await clock.advance(0);
+      const events: DeviceRoomEvent[] = [];
+      for await (const event of room.events) events.push(event);
+      expect(events).toHaveLength(65);
+      expect(events.at(-1)).toMatchObject({ type: "closed", reason: "protocol" });
+      expect(clock.pendingTimers).toBe(0);
+    });
   });
 });
 

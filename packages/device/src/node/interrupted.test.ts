@@ -19,7 +19,9 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-it("a device that is killed after it accepted never acts again, and says that it does not know", async () => {
+it("a device that is killed after it accepted never acts again, and says that it does not know", {
+  timeout: 30_000,
+}, async () => {
   const ledgerPath = join(folder, "ledger.jsonl");
   const first = await mesh.open();
   const program = join(import.meta.dirname, "../../testing/interrupted-device.program.ts");
