@@ -5,25 +5,20 @@
 import type { ClientRequestArgs } from "node:http";
 import {
   type Clock,
-  isJsonDeeperThan,
   type Logger,
-  MAX_FRAME_DEPTH,
   mayResumeAfter,
   ROOM_CLOSE,
   ROOM_PROTOCOL_VERSION,
   ROOM_SUBPROTOCOL,
   type RoomLimits,
-  type ServiceFrame,
-  serviceFrameSchema,
   type Timer,
   type WelcomeFrame,
 } from "@leafmesh/protocol";
 import { type ClientOptions, WebSocket } from "ws";
-import { z } from "zod";
 import { RoomError } from "../contract.ts";
 import { guardedLookup } from "./addresses.ts";
+import { type IncomingFrame, readFrame } from "./incoming-frame.ts";
 import { type AnnouncedLimits, mergeLimits } from "./limits.ts";
-import type { DeviceEnvelopeType } from "./mesh-seat.ts";
 import { type Body, type Numbered, Sequence } from "./sequence.ts";
 
 /** The relayed frame has another number than the sender's, which may have more digits. */
@@ -54,6 +49,7 @@ export interface LinkHandlers {
 
 export interface LinkOptions {
   readonly url: string;
+  readonly room: string;
   /** Opens the seat; used once. */
   readonly token: string;
   readonly limits: AnnouncedLimits;
@@ -148,7 +144,7 @@ export class MeshLink {
 
   /** Exactly one of the two is called, once: the service welcomed us, or the socket closed before it did. */
   #connect(hello: Hello, withinMs: number, onWelcome: () => void, onFailed: (code: number) => void): void {
-    const { clock, url, logger } = this.#options;
+    const { clock, url, room, logger } = this.#options;
     const options: ClientOptions & ClientRequestArgs & { readonly closeTimeout: number } = {
       perMessageDeflate: false,
       followRedirects: false,
@@ -160,6 +156,18 @@ export class MeshLink {
     this.#webSocket = webSocket;
     this.#timer = clock.schedule(withinMs, () => webSocket.terminate());
     let isWelcome = false;
+    const over = (code: number): void => {
+      this.#webSocket = undefined;
+      this.#timer?.cancel();
+      if (this.#state === "over") return;
+      if (isWelcome) this.#onLost(code);
+      else onFailed(code);
+    };
+    const giveUp = (problem: string): void => {
+      logger.warn("a room service broke the protocol", { room, problem });
+      webSocket.close(ROOM_CLOSE.badFrame, problem);
+      over(ROOM_CLOSE.badFrame);
+    };
     webSocket.on("open", () => {
       this.#write({ type: "hello", v: ROOM_PROTOCOL_VERSION, client: CLIENT, ...hello });
     });
@@ -167,25 +175,22 @@ export class MeshLink {
       if (webSocket !== this.#webSocket || this.#state === "over") return;
       this.#heardAtMs = clock.monotonicMs();
       const frame = isBinary ? undefined : readFrame(data.toString());
-      if (!frame) return this.#broken(webSocket, "sent something that is not a frame");
-      if (isWelcome) return this.#onFrame(frame, webSocket);
-      if (frame.type === "welcome") {
+      if (frame?.type === "welcome" && !isWelcome) {
+        if (frame.seat !== "mesh" || frame.room !== room) return giveUp("welcomed the mesh to another seat");
         isWelcome = true;
         this.#timer?.cancel();
         this.#onWelcome(frame, "token" in hello);
         this.#watch(webSocket);
         onWelcome();
-      } else if (frame.type === "closing") this.#closing = frame.reason;
+        return;
+      }
+      const problem = frame ? this.#onFrame(frame) : "sent something that is not a frame";
+      if (problem) giveUp(problem);
     });
     // The close event follows and says what matters.
     webSocket.on("error", (error) => logger.debug("a room socket failed", { error: error.message }));
     webSocket.on("close", (code) => {
-      if (webSocket !== this.#webSocket) return;
-      this.#webSocket = undefined;
-      this.#timer?.cancel();
-      if (this.#state === "over") return;
-      if (isWelcome) this.#onLost(code);
-      else onFailed(code);
+      if (webSocket === this.#webSocket) over(code);
     });
   }
 
@@ -199,37 +204,36 @@ export class MeshLink {
     this.#wake();
   }
 
-  #onFrame(frame: IncomingFrame, webSocket: WebSocket): void {
+  /** Answers what is wrong with the frame, if something is. */
+  #onFrame(frame: IncomingFrame): string | undefined {
     switch (frame.type) {
       case "ack":
         this.sequence.stored(frame.seq);
-        return;
+        return undefined;
       case "ping":
         this.#write({ ...frame, type: "pong" });
-        return;
+        return undefined;
       case "error":
         this.#handlers.refused(frame.code, frame.ref_seq);
-        return;
+        return undefined;
       case "closing":
         this.#closing = frame.reason;
-        return;
+        return undefined;
       case "welcome":
       case "pong":
       case "x-":
-        return;
+        return undefined;
       default:
-        this.#onSequenced(frame, webSocket);
+        return this.#onSequenced(frame);
     }
   }
 
-  #onSequenced(frame: Numbered, webSocket: WebSocket): void {
+  #onSequenced(frame: Numbered): string | undefined {
     const what = this.sequence.take(frame.seq);
-    if (what === "gap") {
-      this.#broken(webSocket, "left a gap in its sequence");
-      return;
-    }
+    if (what === "gap") return "left a gap in its sequence";
     this.#acknowledge();
     if (what === "new") this.#handlers.frame(frame);
+    return undefined;
   }
 
   /** One acknowledgement for everything that came in one piece. */
@@ -255,12 +259,6 @@ export class MeshLink {
       if (clock.monotonicMs() - this.#heardAtMs >= patienceMs) webSocket.terminate();
       else this.#watch(webSocket);
     });
-  }
-
-  #broken(webSocket: WebSocket, what: string): void {
-    this.#options.logger.warn("a room service broke the protocol", { what });
-    webSocket.close(ROOM_CLOSE.badFrame, what);
-    this.#end(ROOM_CLOSE.badFrame);
   }
 
   // ── coming back ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -313,32 +311,6 @@ export class MeshLink {
   #wake(): void {
     for (const wake of [...this.#waiting]) wake();
   }
-}
-
-/** What the service itself says is checked here; what it relays from the device is the seat's to judge. */
-type IncomingFrame = Exclude<ServiceFrame, { type: DeviceEnvelopeType }> | RelayedFrame | Extension;
-type RelayedFrame = Numbered & { readonly type: DeviceEnvelopeType };
-type Extension = { readonly type: "x-" };
-
-const relayedSchema = z.looseObject({ type: z.enum(["accepted", "progress", "reply"]), seq: z.int().positive() });
-const extensionSchema = z.object({ type: z.string().startsWith("x-") });
-
-function readFrame(text: string): IncomingFrame | undefined {
-  if (isJsonDeeperThan(text, MAX_FRAME_DEPTH)) return undefined;
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  const relayed = relayedSchema.safeParse(json);
-  if (relayed.success) return relayed.data;
-  if (extensionSchema.safeParse(json).success) return { type: "x-" };
-  const own = serviceFrameSchema.safeParse(json);
-  if (!own.success || own.data.type === "accepted" || own.data.type === "progress" || own.data.type === "reply") {
-    return undefined;
-  }
-  return own.data;
 }
 
 function joinError(code: number): RoomError {

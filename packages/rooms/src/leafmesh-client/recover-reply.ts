@@ -7,7 +7,7 @@ import {
   type RoomStatus,
 } from "@leafmesh/protocol";
 import { RoomError } from "../contract.ts";
-import { MeshLink } from "./mesh-link.ts";
+import { type LinkOptions, MeshLink } from "./mesh-link.ts";
 import type { RoomServiceClient } from "./service-client.ts";
 import { withTimeLimit } from "./time-limit.ts";
 
@@ -35,7 +35,9 @@ export async function recoverReply(
   try {
     if (!mayStillAnswer(status)) return undefined;
     const token = await client.meshToken(roomId, signal);
-    return token && (await awaitReply(token.connect_url, token.mesh_token, askId, { clock, logger }, signal));
+    if (!token) return undefined;
+    const seat = { url: token.connect_url, room: roomId, token: token.mesh_token, limits: undefined, clock, logger };
+    return await awaitReply(seat, askId, signal);
   } finally {
     await withTimeLimit(clock, DELETE_MS, undefined, (limit) => client.delete(roomId, limit)).catch(
       (error: unknown) => {
@@ -53,20 +55,14 @@ function mayStillAnswer({ state, task }: RoomStatus): boolean {
   return task.replied || (task.handed && (state === "joined" || state === "away"));
 }
 
-async function awaitReply(
-  url: string,
-  token: string,
-  askId: string,
-  { clock, logger }: Pick<ReplyRecovery, "clock" | "logger">,
-  signal: AbortSignal,
-): Promise<DeviceEnvelope | undefined> {
+async function awaitReply(seat: LinkOptions, askId: string, signal: AbortSignal): Promise<DeviceEnvelope | undefined> {
   let settle: (reply: DeviceEnvelope | undefined) => void = () => {};
   const reply = new Promise<DeviceEnvelope | undefined>((resolve) => {
     settle = resolve;
   });
   const giveUp = (): void => settle(undefined);
   const link = await MeshLink.open(
-    { url, token, limits: undefined, clock, logger },
+    seat,
     {
       frame(frame) {
         const envelope = deviceEnvelopeSchema.safeParse(frame).data;

@@ -13,14 +13,22 @@ import { taskBytes } from "./limits.ts";
 import { type LinkEnd, type LinkHandlers, MeshLink } from "./mesh-link.ts";
 import { MeshSeat } from "./mesh-seat.ts";
 import type { RoomServiceClient } from "./service-client.ts";
-import { withTimeLimit } from "./time-limit.ts";
+import { pause, withTimeLimit } from "./time-limit.ts";
 
 /** A task that finds the socket down waits for so long that it is back, and never longer. */
 const RECONNECT_WAIT_MS = 2000;
 /** What closing a room may take, and what asking about a lost one may. */
 const SERVICE_MS = 4000;
-/** How often a mesh takes its seat anew in one room before it gives up. */
-const MAX_NEW_SEATS = 3;
+/** Pauses between attempts to take the seat anew: doubled from the first to the longest. */
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 4000;
+
+export interface RemoteRoomRequest {
+  readonly opened: OpenedRoom;
+  /** When the room ends by itself, as a monotonic time. */
+  readonly endsAtMs: number;
+  onClosed(room: RemoteRoom): void;
+}
 
 export interface RemoteRoomDependencies {
   readonly client: RoomServiceClient;
@@ -29,21 +37,18 @@ export interface RemoteRoomDependencies {
 }
 
 export class RemoteRoom implements Room {
-  readonly #opened: OpenedRoom;
+  readonly #request: RemoteRoomRequest;
   readonly #dependencies: RemoteRoomDependencies;
   readonly #seat: MeshSeat;
   readonly #handlers: LinkHandlers;
-  readonly #onClosed: (room: RemoteRoom) => void;
   readonly #stop = new AbortController();
   #link: MeshLink | undefined;
-  #newSeats = 0;
   #taskSent = false;
   #closing: Promise<void> | undefined;
 
-  private constructor(opened: OpenedRoom, dependencies: RemoteRoomDependencies, onClosed: (room: RemoteRoom) => void) {
-    this.#opened = opened;
+  private constructor(request: RemoteRoomRequest, dependencies: RemoteRoomDependencies) {
+    this.#request = request;
     this.#dependencies = dependencies;
-    this.#onClosed = onClosed;
     this.#seat = new MeshSeat(() => (this.#link?.limits.grace_s ?? 0) * 1000);
     this.#handlers = {
       frame: (frame) => this.#seat.receive(frame),
@@ -54,14 +59,14 @@ export class RemoteRoom implements Room {
 
   /** Takes the mesh's seat in a room that was just opened. Throws {@link RoomError} and closes the room then. */
   static async join(
-    opened: OpenedRoom,
+    request: RemoteRoomRequest,
     dependencies: RemoteRoomDependencies,
-    onClosed: (room: RemoteRoom) => void,
     signal: AbortSignal,
   ): Promise<RemoteRoom> {
-    const room = new RemoteRoom(opened, dependencies, onClosed);
+    const room = new RemoteRoom(request, dependencies);
+    const { connect_url, mesh_token } = request.opened;
     try {
-      room.#link = await room.#takeSeat({ url: opened.connect_url, token: opened.mesh_token }, signal);
+      room.#link = await room.#takeSeat({ url: connect_url, token: mesh_token }, signal);
       return room;
     } catch (error) {
       // The caller learns at once; the room goes in its own time.
@@ -71,12 +76,12 @@ export class RemoteRoom implements Room {
   }
 
   get join(): JoinInfo {
-    const { connect_url, room_id, device_token } = this.#opened;
+    const { connect_url, room_id, device_token } = this.#request.opened;
     return { provider: "room", url: connect_url, room: room_id, token: device_token };
   }
 
   get label(): string {
-    return this.#opened.room_id;
+    return this.#request.opened.room_id;
   }
 
   get maxTaskBytes(): number {
@@ -118,12 +123,19 @@ export class RemoteRoom implements Room {
     this.#stop.abort();
     await this.#deleteRoom();
     this.#link?.close();
-    this.#onClosed(this);
+    this.#request.onClosed(this);
   }
 
   #takeSeat(at: { readonly url: string; readonly token: string }, signal: AbortSignal): Promise<MeshLink> {
     const { clock, logger } = this.#dependencies;
-    const options = { ...at, limits: this.#opened.limits, sequence: this.#link?.sequence, clock, logger };
+    const options = {
+      ...at,
+      room: this.label,
+      limits: this.#request.opened.limits,
+      sequence: this.#link?.sequence,
+      clock,
+      logger,
+    };
     return MeshLink.open(options, this.#handlers, signal);
   }
 
@@ -147,24 +159,33 @@ export class RemoteRoom implements Room {
     this.#seat.end(lost(end), delivered === "maybe" ? await this.#deliveredByStatus() : delivered);
   }
 
+  /**
+   * With a task under way the answer may lie in the room, so the mesh tries for as long as the room lives (whoever waits
+   * for the answer closes it). Before that nothing is at stake and one attempt is enough.
+   */
   async #takeSeatAnew(): Promise<boolean> {
-    if (this.#newSeats++ >= MAX_NEW_SEATS) return false;
-    const { client, clock, logger } = this.#dependencies;
-    try {
-      return await withTimeLimit(clock, SERVICE_MS, this.#stop.signal, async (signal) => {
-        const token = await client.meshToken(this.label, signal);
-        if (!token) return false;
-        const link = await this.#takeSeat({ url: token.connect_url, token: token.mesh_token }, signal);
-        if (this.#seat.isOver) link.close();
-        else this.#link = link;
-        logger.info("the mesh took its seat in a room anew", { room: this.label });
-        return true;
-      });
-    } catch (error) {
-      if (!(error instanceof RoomError)) throw error;
-      logger.info("the mesh could not take its seat in a room anew", { room: this.label, why: error.message });
-      return false;
+    const { clock, logger } = this.#dependencies;
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+      try {
+        return await withTimeLimit(clock, SERVICE_MS, this.#stop.signal, (signal) => this.#tryNewSeat(signal));
+      } catch (error) {
+        if (!(error instanceof RoomError)) throw error;
+        logger.info("the mesh could not take its seat in a room anew", { room: this.label, why: error.message });
+        const mayHelp = error.kind === "unavailable" || error.kind === "rate";
+        const isWorthIt = this.#taskSent && clock.monotonicMs() + pauseMs < this.#request.endsAtMs;
+        if (!mayHelp || !isWorthIt || this.#seat.isOver) return false;
+      }
+      await pause(clock, pauseMs, this.#stop.signal);
     }
+  }
+
+  async #tryNewSeat(signal: AbortSignal): Promise<boolean> {
+    const token = await this.#dependencies.client.meshToken(this.label, signal);
+    if (!token) return false;
+    const link = await this.#takeSeat({ url: token.connect_url, token: token.mesh_token }, signal);
+    if (this.#seat.isOver) link.close();
+    else this.#link = link;
+    return true;
   }
 
   /** For a room that is over: what the service remembers of the task. */

@@ -19,3 +19,17 @@ export async function withTimeLimit<Value>(
     outer?.removeEventListener("abort", end);
   }
 }
+
+/** Resolves after `ms`, or as soon as `signal` fires. */
+export async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    const end = (): void => {
+      timer.cancel();
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = clock.schedule(ms, end);
+    signal.addEventListener("abort", end, { once: true });
+  });
+}

@@ -9,7 +9,7 @@
  */
 import type { Approval, CancelEnvelope, RoomLimits, TaskEnvelope } from "@leafmesh/protocol";
 import { utf8Length } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import {
   type CheckResult,
   defineRoom,

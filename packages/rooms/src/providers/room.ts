@@ -11,7 +11,7 @@
  */
 import { createHash } from "node:crypto";
 import { type OpenRoomBody, secretString } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import {
   type CheckResult,
   defineRoom,
@@ -62,9 +62,11 @@ function createRooms(record: CustomRoomOptions, { clock, logger, newId }: Provid
   const rooms = new Set<RemoteRoom>();
   return {
     async open(request, signal) {
-      const opened = await client.open(openingOf(request, record), newId("open"), signal);
-      const forget = (closed: RemoteRoom): void => void rooms.delete(closed);
-      const room = await RemoteRoom.join(opened, { client, clock, logger }, forget, signal);
+      const body = openingOf(request, record);
+      const endsAtMs = clock.monotonicMs() + body.ttl_s * 1000;
+      const opened = await client.open(body, newId("open"), signal);
+      const onClosed = (closed: RemoteRoom): void => void rooms.delete(closed);
+      const room = await RemoteRoom.join({ opened, endsAtMs, onClosed }, { client, clock, logger }, signal);
       rooms.add(room);
       return room;
     },
