@@ -86,28 +86,27 @@ function readArgs(args: readonly string[]): Settings | undefined {
   };
 }
 
+/** Per cell, the samples of all repeats. A cell that fails is told, and the others go on. */
 async function measureAll(settings: Settings): Promise<ReadonlyMap<string, readonly Sample[]>> {
   const samples = new Map<string, Sample[]>();
   const model = startChild(process.execPath, [join(import.meta.dirname, "turns/model-server.ts")], {
     cpu: settings.pinned ? LOAD_CPU : undefined,
   });
   try {
-    const { url } = await model.nextJson();
+    const modelUrl = String((await model.nextJson()).url);
     for (let repeat = 1; repeat <= settings.repeats; repeat++) {
       for (const concurrency of settings.concurrencies) {
         for (const candidate of settings.chosen) {
-          await calm();
-          const before = machineLoad();
-          const modelBefore = cpuMsOf(model.pid);
-          const result = await measureCell(candidate, concurrency, String(url), settings);
-          const ownMs = result.ownCpuMs + cpuMsOf(model.pid) - modelBefore;
-          const sample = { ...result, others: othersShare(before, machineLoad(), ownMs) };
-          const key = cellKey(candidate, concurrency);
-          samples.set(key, [...(samples.get(key) ?? []), sample]);
-          console.error(
-            `repeat ${repeat}, ${concurrency} at a time, ${candidate.name}: ${round(sample.turnsPerSecond)}/s, ` +
-              `${round(sample.cpuMsPerTurn, 3)} ms CPU, p50 ${round(sample.p50Ms, 2)} ms, others ${round(100 * sample.others)} %`,
-          );
+          const cell = `repeat ${repeat}, ${concurrency} at a time, ${candidate.name}`;
+          try {
+            const sample = await measureQuietly(candidate, concurrency, { url: modelUrl, pid: model.pid }, settings);
+            const key = cellKey(candidate, concurrency);
+            samples.set(key, [...(samples.get(key) ?? []), sample]);
+            console.error(`${cell}: ${describe(sample)}`);
+          } catch (error) {
+            console.error(`${cell}: FAILED`, error);
+            process.exitCode = 1;
+          }
         }
       }
     }
@@ -115,6 +114,24 @@ async function measureAll(settings: Settings): Promise<ReadonlyMap<string, reado
     await model.stop();
   }
   return samples;
+}
+
+async function measureQuietly(
+  candidate: Candidate,
+  concurrency: number,
+  model: { readonly url: string; readonly pid: number },
+  settings: Settings,
+): Promise<Sample> {
+  await calm();
+  const before = machineLoad();
+  const modelBefore = cpuMsOf(model.pid);
+  const result = await measureCell(candidate, concurrency, model.url, settings);
+  const ownMs = result.ownCpuMs + cpuMsOf(model.pid) - modelBefore;
+  return { ...result, others: othersShare(before, machineLoad(), ownMs) };
+}
+
+function describe({ turnsPerSecond, cpuMsPerTurn, p50Ms, others }: Sample): string {
+  return `${round(turnsPerSecond)}/s, ${round(cpuMsPerTurn, 3)} ms CPU, p50 ${round(p50Ms, 2)} ms, others ${round(100 * others)} %`;
 }
 
 async function measureCell(
@@ -166,8 +183,9 @@ export interface Row {
 
 function summarizeAll(settings: Settings, samples: ReadonlyMap<string, readonly Sample[]>): readonly Row[] {
   return settings.concurrencies.flatMap((concurrency) =>
-    settings.chosen.map((candidate) => {
+    settings.chosen.flatMap((candidate) => {
       const all = samples.get(cellKey(candidate, concurrency)) ?? [];
+      if (all.length === 0) return [];
       const quiet = all.filter(({ others }) => others < NOISE_LIMIT);
       const kept = quiet.length >= FEWEST_QUIET ? quiet : all;
       const middle = (pick: (sample: Sample) => number): number => median(kept.map(pick));
