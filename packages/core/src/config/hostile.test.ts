@@ -1,6 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references are written into the meshes
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { headlines, loadText } from "./test-support.ts";
+
+vi.setConfig({ testTimeout: 30_000 });
 
 const SIZE = 256 * 1024;
 /** Of processor time: an idle machine needs less than 200, and what else the machine does must not fail a test. */

@@ -35,6 +35,7 @@ export async function watchMesh(path: string, options: WatchMeshOptions): Promis
   const watched = new Set([meshPath]);
   let timer: Timer | undefined;
   let isClosed = false;
+  let doubted: string | undefined;
 
   const { watch } = await import("chokidar");
   const start = load(path, options);
@@ -47,6 +48,13 @@ export async function watchMesh(path: string, options: WatchMeshOptions): Promis
     const next = load(path, options);
     follow(next.loaded.files);
     if (next.fingerprint === fingerprint) return;
+    if (!next.loaded.ok && next.fingerprint !== doubted) {
+      // Most likely half written: believed when it reads the same after another quiet time.
+      doubted = next.fingerprint;
+      reloadSoon();
+      return;
+    }
+    doubted = undefined;
     fingerprint = next.fingerprint;
     options.onChange(next.loaded);
   }
