@@ -8,7 +8,7 @@ import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Logger } from "@leafmesh/protocol";
 import canonicalize from "canonicalize";
-import { z } from "zod";
+import * as z from "zod";
 import {
   type ChatMessage,
   type ImagePart,

@@ -90,7 +90,9 @@ const REDACTED = "[redacted]";
 const LOOKS_SECRET = /\b(?:Bearer\s+\S+|(?:sk|pk|rk|gsk|xai|key)[-_][\w*.-]{4,}|\w{2,}\*{3,}\w*)/gi;
 
 function createRedactor(secrets: readonly string[]): (text: string) => string {
-  const known = secrets.filter((secret) => secret.length >= SHORTEST_SECRET);
+  const known = secrets
+    .filter((secret) => secret.length >= SHORTEST_SECRET)
+    .sort((left, right) => right.length - left.length);
   return (text) =>
     known.reduce((left, secret) => left.replaceAll(secret, REDACTED), text).replace(LOOKS_SECRET, REDACTED);
 }

@@ -29,13 +29,16 @@ export function statusError(endpoint: Endpoint, model: string, call: RefusedCall
 export function reportedError(endpoint: Endpoint, error: unknown): ModelError {
   const vendor = readVendorError(error);
   const status = vendor.status ?? 0;
-  const isRefusal = (status >= 400 && !isTransient(status)) || vendor.code === "invalid_request_error";
+  const isRefusal = (status >= 400 && !isTransient(status)) || LASTING_CODES.has(vendor.code ?? "");
   return new ModelError(
     isRefusal ? "bad_request" : "transient",
     sentence(endpoint, "reported an error instead of an answer", quote(endpoint, vendor)),
     { status: vendor.status },
   );
 }
+
+/** Codes of errors that stay, whatever their status. */
+const LASTING_CODES: ReadonlySet<string> = new Set(["invalid_request_error", "insufficient_quota"]);
 
 export function badAnswerError(endpoint: Endpoint, what: string, cause?: unknown): ModelError {
   return new ModelError("bad_answer", sentence(endpoint, what), { cause });
@@ -100,7 +103,7 @@ function redirectCure(endpoint: Endpoint, location: string | undefined): string 
   const target = URL.parse(location ?? "", endpoint.origin);
   if (!target) return "set base_url to the address that answers.";
   const path = target.pathname.replace(/\/chat\/completions\/?$/, "");
-  return `set base_url to the address that answers, perhaps ${endpoint.redact(target.origin + path)}.`;
+  return `set base_url to the address that answers, perhaps ${endpoint.redact(target.origin + path).slice(0, MAX_QUOTED_LENGTH)}.`;
 }
 
 interface ConnectionFailure extends Judgement {
@@ -148,6 +151,8 @@ const CONNECTION_FAILURES: ReadonlyMap<string, ConnectionFailure> = new Map<stri
   ["UNABLE_TO_VERIFY_LEAF_SIGNATURE", NOT_TRUSTED],
   ["SELF_SIGNED_CERT_IN_CHAIN", NOT_TRUSTED],
   ["DEPTH_ZERO_SELF_SIGNED_CERT", NOT_TRUSTED],
+  ["UNABLE_TO_GET_ISSUER_CERT", NOT_TRUSTED],
+  ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", NOT_TRUSTED],
   ["CERT_HAS_EXPIRED", { kind: "bad_request", what: "shows a TLS certificate that has expired" }],
   [
     "ERR_TLS_CERT_ALTNAME_INVALID",

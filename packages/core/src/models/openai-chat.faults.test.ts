@@ -313,6 +313,21 @@ describe("a server that is not there", () => {
     });
   });
 
+  it("breaks the connection after the answer was complete, which is no matter", async () => {
+    const chunk = JSON.stringify({ choices: [{ index: 0, delta: { content: "hi" }, finish_reason: "stop" }] });
+    const body = `data: ${chunk}\n\ndata: [DONE]\n\n`;
+    const head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    const port = await listen(
+      createServer((socket) => {
+        socket.on("error", () => {});
+        socket.once("data", () => {
+          socket.write(`${head}${body.length.toString(16)}\r\n${body}\r\n`, () => socket.resetAndDestroy());
+        });
+      }),
+    );
+    expect(await ask(modelAt(`http://127.0.0.1:${port}/v1`))).toMatchObject({ content: "hi" });
+  });
+
   it("closes the connection without a word", async () => {
     const port = await listen(createServer((socket) => void socket.once("data", () => socket.end())));
     await expect(ask(modelAt(`http://127.0.0.1:${port}/v1`))).rejects.toMatchObject({

@@ -58,7 +58,8 @@ function readScript(source: SourceText, name: string, problems: Problems): Loade
   const { root } = locate(parsed.document, {
     problems,
     references: noReferences,
-    repaired: parsed.repaired,
+    text: source.text,
+    isRepaired: parsed.isRepaired,
     maxValues: maxTokensOf(DEFAULT_MAX_BYTES),
   });
   // Unfolding its aliases is what must not be done with such a file.

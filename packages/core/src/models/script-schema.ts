@@ -6,7 +6,7 @@
  *   call that is repeated gets the same answer. The agent's `history_limit` has to cover the conversation.
  * - *rules*, each with `when`: the first that fits what the conversation came to answers.
  */
-import { z } from "zod";
+import * as z from "zod";
 import { findPlaceholders, isKnownPlaceholder } from "./placeholders.ts";
 
 const toolResultCondition = z
