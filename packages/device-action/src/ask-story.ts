@@ -1,7 +1,7 @@
 /** What is stored about an ask for people: the events of its life and the attempts to reach its device. */
 import type { Alongside } from "@leafmesh/core/calls";
 import type { RingError } from "@leafmesh/notifiers/contract";
-import type { AskResult } from "@leafmesh/protocol";
+import type { Approval, AskResult } from "@leafmesh/protocol";
 import type { RoomError } from "@leafmesh/rooms/contract";
 import type { AskPlan } from "./ask-plan.ts";
 import type { AskEffect } from "./ask-state.ts";
@@ -20,6 +20,30 @@ export function createdStory(plan: AskPlan, joinBy: number): Alongside {
   const { runId, agent } = invocation;
   const payload = { ask_id: askId, device: deviceId, run_id: runId, agent, action, approval, join_by: joinBy };
   return { events: [{ type: "ask.created", payload }] };
+}
+
+/** A request that was refused before anybody was rung: created and settled in the same moment. */
+export function refusedStory(
+  refused: {
+    readonly askId: string;
+    readonly runId: string;
+    readonly agent: string;
+    readonly approval: Approval;
+    /** As the model named it, when it named one. */
+    readonly action: string | undefined;
+  },
+  result: AskResult,
+): Alongside {
+  const { askId, runId, agent, approval, action } = refused;
+  const payload = {
+    ask_id: askId,
+    run_id: runId,
+    agent,
+    approval,
+    ...(result.device === undefined ? {} : { device: result.device }),
+    ...(action === undefined ? {} : { action }),
+  };
+  return { events: [{ type: "ask.created", payload }, ...(settledStory(askId, result, 0).events ?? [])] };
 }
 
 export function reachingStory({ askId, deviceId, connection }: Asked, roomProvider: string, label: string): Alongside {

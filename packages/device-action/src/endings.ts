@@ -53,7 +53,11 @@ export function afterLoss(
   return { outcome: "failed", reason, stage: "sent", reached: "no", mayHaveHappened: false };
 }
 
+/** A device that ran the task and whose answer does not fit the room says so with this code. */
+const REPLY_TOO_LARGE = "reply_too_large";
+
 export function replied(reply: ReplyEnvelope): Ending {
+  if (reply.outcome === "failed" && reply.error?.code === REPLY_TOO_LARGE) return tooLarge();
   return {
     outcome: reply.outcome,
     ...(reply.outcome === "failed" ? { reason: "device_error" as const } : {}),

@@ -18,8 +18,10 @@ import { stepAsk } from "./ask-machine.ts";
 import type { AskPlan } from "./ask-plan.ts";
 import { type AskEnd, AskRun } from "./ask-run.ts";
 import type { AskServices } from "./ask-services.ts";
-import { type Ending, INITIAL_STATE, type Refusal } from "./ask-state.ts";
+import { type Ending, INITIAL_STATE } from "./ask-state.ts";
+import { refusedStory } from "./ask-story.ts";
 import { bounded, GivenUp } from "./bounded.ts";
+import { callStateOf } from "./call-states.ts";
 import type { ConnectionPool } from "./connections.ts";
 import { DeviceQueue } from "./device-queue.ts";
 import { nothingHappened, refused } from "./endings.ts";
@@ -27,8 +29,8 @@ import { OpenAsks } from "./open-asks.ts";
 import { resultOf } from "./outcomes.ts";
 import { shorten } from "./outside-data.ts";
 import { recoverAsk } from "./recover-ask.ts";
-import { type AskRequest, type DeviceAgent, readRequest } from "./request.ts";
-import { toolDefinition } from "./tool-definition.ts";
+import { type AskRequest, type DeviceAgent, type RefusedRequest, readRequest } from "./request.ts";
+import { DEVICE_ACTION, toolDefinition } from "./tool-definition.ts";
 import { toolResultOf } from "./tool-result.ts";
 import type { AskUploads } from "./uploads.ts";
 
@@ -153,19 +155,19 @@ class DeviceActionTool implements Tool {
     const { backend, devices, asks } = this.#context;
     const { sessionId } = scope.invocation;
     const request = await readRequest(scope.invocation.arguments, await devices.list(sessionId), agent.device);
-    this.#asked ??= (await backend.calls({ runId })).length;
+    this.#asked ??= (await backend.calls({ runId })).filter(({ outcome }) => outcome !== "refused").length;
     // From here to the start of the ask nothing waits, so that calls of one turn cannot pass the limits together.
-    if ("reason" in request) return this.#refuse(request);
+    if ("reason" in request) return this.#refuse(request, scope);
     const device = request.device.id;
     if (this.#context.isStopping) return this.#toResult({ result: resultOf(MESH_STOPS, device), callId: undefined });
     if (asks.inSession(sessionId) >= mesh.limits.maxOpenAsksPerSession) {
       const limit = mesh.limits.maxOpenAsksPerSession;
       const detail = `This conversation has ${limit} requests to devices open already: wait for one of them.`;
-      return this.#refuse({ reason: "too_many_asks", detail, device });
+      return this.#refuse({ reason: "too_many_asks", detail, device }, scope);
     }
     if (this.#asked >= mesh.limits.maxAsksPerRun) {
       const detail = `This message has led to ${mesh.limits.maxAsksPerRun} requests to devices, which is the limit: answer with what you have.`;
-      return this.#refuse({ reason: "too_many_asks", detail, device });
+      return this.#refuse({ reason: "too_many_asks", detail, device }, scope);
     }
     this.#asked++;
     const connections = this.#context.connectionsOf(mesh);
@@ -227,9 +229,27 @@ class DeviceActionTool implements Tool {
     }
   }
 
-  #refuse({ device, ...refusal }: Refusal & { readonly device?: string | undefined }): Promise<ToolResult> {
-    const result = resultOf(refused(INITIAL_STATE, refusal), device);
-    return this.#toResult({ result, callId: undefined });
+  /** Nobody is rung. It is stored all the same, so that an operator finds it among the asks. */
+  async #refuse({ device, ...refusal }: RefusedRequest, scope: ToolScope): Promise<ToolResult> {
+    const { services, newId, clock, logger } = this.#context;
+    const { agent } = this.#run;
+    const { arguments: given, ...place } = scope.invocation;
+    const askId = newId("ask");
+    const ending = refused(INITIAL_STATE, refusal);
+    const result = resultOf(ending, device);
+    const action = typeof given.action === "string" ? shorten(given.action, MAX_ACTION_CHARACTERS) : undefined;
+    const refusedAsk = { askId, runId: place.runId, agent: place.agent, approval: agent.device.approval, action };
+    try {
+      const stored = await services.calls.record(
+        { ...place, id: askId, tool: DEVICE_ACTION, arguments: given, device, expiresAt: clock.nowMs() },
+        { state: callStateOf(ending), reached: "no", result },
+        refusedStory(refusedAsk, result),
+      );
+      return await this.#toResult({ result, callId: stored.status === "moved" ? askId : undefined });
+    } catch (error) {
+      logger.warn("a refused ask could not be stored", { ask: askId, error });
+      return this.#toResult({ result, callId: undefined });
+    }
   }
 
   #toResult(end: AskEnd): Promise<ToolResult> {
@@ -239,6 +259,7 @@ class DeviceActionTool implements Tool {
 }
 
 const MAX_MESH_NAME_CHARACTERS = 80;
+const MAX_ACTION_CHARACTERS = 80;
 
 const MESH_STOPS: Ending = nothingHappened(INITIAL_STATE, { outcome: "unreachable", reason: "mesh_restarted" });
 

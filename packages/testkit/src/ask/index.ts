@@ -19,6 +19,8 @@ export { type DeviceSeat, FaultyRoom, type RoomRecord, type SeatHandlers } from 
 export { FaultyRooms, type FaultyRoomsOptions } from "./faulty-rooms.ts";
 export { createRandom, type Random } from "./random.ts";
 export { formatSimulation } from "./report.ts";
+export { ScriptedNotifier, type SeenRing } from "./scripted-notifier.ts";
+export { ScriptedRoom, ScriptedRooms } from "./scripted-rooms.ts";
 export { SimulatedDevice, type SimulatedDeviceOptions } from "./simulated-device.ts";
 export { type Simulation, type SimulationOptions, simulateAsks } from "./simulation.ts";
 export { findViolations, type Violation } from "./truth.ts";
