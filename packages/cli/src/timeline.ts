@@ -14,7 +14,7 @@ export function describeMoment({ type, payload }: Pick<Moment, "type" | "payload
   const text = (name: string): string => printable(String(fields[name] ?? ""), 120);
   switch (type) {
     case "ask.created":
-      return `${text("action")} on ${text("device")} (approval: ${text("approval")})`;
+      return `${text("action") || "no action"} on ${text("device") || "no device"} (approval: ${text("approval")})`;
     case "ask.opened":
       return `room open: ${text("room_provider")}`;
     case "ask.ringing":

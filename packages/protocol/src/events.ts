@@ -65,13 +65,15 @@ const payloads = {
     success: z.boolean(),
     duration_ms: z.int(),
   }),
+  /** Of a request that is refused, `device` and `action` are there as far as they exist, and nobody is waited for. */
   "ask.created": z.strictObject({
-    ...ask,
+    ask_id: z.string(),
+    device: z.string().optional(),
     run_id: z.string(),
     agent: z.string(),
-    action: z.string(),
+    action: z.string().optional(),
     approval: approvalSchema,
-    join_by: z.number(),
+    join_by: z.number().optional(),
   }),
   "ask.opened": z.strictObject({ ...ask, room_provider: z.string(), room: z.string() }),
   "ask.ringing": z.strictObject({ ...ask, notifier: z.string() }),

@@ -57,6 +57,8 @@ export type Moved =
 export interface PendingCalls {
   /** Stores the call, and the wait that holds it, as `created`. */
   open(call: NewCall, alongside?: Alongside): Promise<Moved>;
+  /** Stores a call that ended before it could begin: settled from the start, never offered to anybody. */
+  record(call: NewCall, settlement: Settlement, alongside?: Alongside): Promise<Moved>;
   /** Moves an open call on, or only stores what belongs to it when `patch` is empty. */
   advance(
     call: OpenCall,
@@ -115,36 +117,37 @@ export function createPendingCalls({
     throw new Error(`call ${call.id} was moved by others ${MAX_TRIES} times in a row`);
   };
 
+  const create = async (
+    call: NewCall,
+    states: {
+      readonly wait: "open" | "complete";
+      readonly call: Partial<CallRecord> & Pick<CallRecord, "state" | "reached">;
+    },
+    alongside: Alongside,
+  ): Promise<Moved> => {
+    const waitId = newId("wait");
+    const { sessionId, runId, agent, turn } = call;
+    const shared = { runId, sessionId, agent, turn, face: "device" } as const;
+    const wait = { ...shared, id: waitId, state: states.wait, deadlineAt: call.expiresAt, callIds: [call.id] };
+    const record = { ...call, ...states.call, waitId, face: "device", createdAt: clock.nowMs(), version: 1 } as const;
+    const written = await backend.commit([
+      { kind: "wait.create", wait },
+      { kind: "call.create", call: record },
+      ...companions(call, alongside),
+    ]);
+    if (!written.committed && written.reason === "exists") throw new Error(`call ${call.id} exists already`);
+    return written.committed
+      ? { status: "moved", call: { id: call.id, waitId, sessionId, version: 1 } }
+      : { status: "gone" };
+  };
+
   return {
-    async open(call, alongside = {}) {
-      const at = clock.nowMs();
-      const waitId = newId("wait");
-      const { sessionId, runId, agent, turn } = call;
-      const written = await backend.commit([
-        {
-          kind: "wait.create",
-          wait: {
-            id: waitId,
-            runId,
-            sessionId,
-            agent,
-            turn,
-            face: "device",
-            state: "open",
-            deadlineAt: call.expiresAt,
-            callIds: [call.id],
-          },
-        },
-        {
-          kind: "call.create",
-          call: { ...call, waitId, face: "device", state: "created", reached: "no", createdAt: at, version: 1 },
-        },
-        ...companions(call, alongside),
-      ]);
-      if (!written.committed && written.reason === "exists") throw new Error(`call ${call.id} exists already`);
-      return written.committed
-        ? { status: "moved", call: { id: call.id, waitId, sessionId, version: 1 } }
-        : { status: "gone" };
+    open: (call, alongside = {}) =>
+      create(call, { wait: "open", call: { state: "created", reached: "no" } }, alongside),
+
+    record: (call, { state, reached, result }, alongside = {}) => {
+      const settled = { state, reached, result, outcome: result.outcome, settledAt: clock.nowMs() };
+      return create(call, { wait: "complete", call: settled }, alongside);
     },
 
     advance: (call, patch, alongside = {}) =>
