@@ -1,6 +1,5 @@
 /** Folders and files that only their owner may read, whatever the umask says. */
 import { chmodSync, closeSync, mkdirSync, openSync, statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
@@ -10,9 +9,7 @@ const FILE_MODE = 0o600;
  * somebody's project, and the files in it are protected by their own.
  */
 export function makePrivateFolder(folder: string): void {
-  const first = mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
-  if (first === undefined) return;
-  for (let made = resolve(folder); made.length >= first.length; made = dirname(made)) chmodSync(made, FOLDER_MODE);
+  mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
 }
 
 /**

@@ -188,6 +188,12 @@ describe("the write-ahead log", () => {
     expect(eventsInDatabaseAlone()).toBe(5);
   });
 
+  it("is not copied by a commit, however large, but after it", async () => {
+    await using store = await openStore(folder.file("mesh.db"), { clock: createFakeClock() });
+    await store.commit([createSession("s"), appendEvent("s", "x".repeat(8_000_000))]);
+    expect(eventsInDatabaseAlone()).toBe("no such table");
+  });
+
   it("stays small although commits never pause", async () => {
     await using store = await openStore(folder.file("mesh.db"), { clock: createFakeClock() });
     await store.commit([createSession("s")]);

@@ -1,6 +1,6 @@
 /** What the JSON columns hold, and reading them with care: what does not fit is a damaged file, and says where. */
 import { type Capability, capabilitySchema, type RunError, runErrorSchema } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import { StorageError, type StoredMessage } from "../contract.ts";
 
 export const objectSchema = z.record(z.string(), z.unknown());

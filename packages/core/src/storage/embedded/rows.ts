@@ -1,6 +1,6 @@
 /** Records to rows and back. */
 import type { StoredEvent } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import type {
   CallPatch,
   CallRecord,

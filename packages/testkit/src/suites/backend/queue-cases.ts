@@ -132,6 +132,7 @@ export function queueCases(backend: () => Backend): void {
       shop.finish("a1");
       await shop.untilStarted(2);
       shop.finish("a1");
+      await aMoment();
       await queue().stop();
       expect(shop.started).toEqual(["a1", "a1"]);
     });
