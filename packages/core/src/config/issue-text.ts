@@ -1,5 +1,5 @@
 /** What a schema's objection says to an operator. A message that the schema gave itself always wins over these. */
-import type { z } from "zod";
+import type * as z from "zod";
 
 /** zod's error map; see https://zod.dev/error-customization#per-parse-error-customization */
 export const explainIssue: z.core.$ZodErrorMap = (issue) => {

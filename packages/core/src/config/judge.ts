@@ -1,5 +1,5 @@
 /** Puts a part of the document before its schema and turns what the schema says into findings with a place. */
-import type { z } from "zod";
+import type * as z from "zod";
 import { formatPath, type PathSegment, quoted, type Range } from "./diagnostic.ts";
 import { explainIssue, isTypeIssue } from "./issue-text.ts";
 import { keyRangeOf, type Located, locatedAt, rangeAt, toPlain } from "./located.ts";

@@ -20,6 +20,7 @@ describe("the reference of the mesh file", () => {
     ["| [`mqtt`](#mqtt) | MQTT broker | yes | yes | yes |", "a provider that is notifier and room"],
     ["| [`sms`](#sms) | Text message | yes | no |  |", "a notifier that is never silent"],
     ["| [`pusher`](#pusher) | Pusher Channels |  |  | yes |", "a room"],
+    ["| Rooms are topics below &lt;prefix>/room/. |", "what looks like a tag"],
     ["Needs `npm install sms-sdk sms-extra`.", "what a provider needs"],
     ["It has no fields beside `provider`.", "a provider without fields"],
   ])("holds %j: %s", (text) => {

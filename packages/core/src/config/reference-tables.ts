@@ -35,8 +35,10 @@ export function modelTables(): readonly string[] {
   ];
 }
 
+/** Texts of providers are not written for Markdown: bars would end the cell, and what looks like a tag would be one. */
 function escapeCell(text: string): string {
-  return text.replaceAll("|", "\\|").replace(/\s*\n\s*/g, " ");
+  const oneLine = text.replaceAll("|", "\\|").replace(/\s*\n\s*/g, " ");
+  return oneLine.replace(/`[^`]*`|</g, (found) => (found === "<" ? "&lt;" : found));
 }
 
 function meaningOf(field: JsonSchemaObject): string {

@@ -1,7 +1,7 @@
 /** For the loader's own tests: loading from text, and providers shaped like real ones. */
 import { inspect } from "node:util";
 import { secretString } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import type { ProviderRegistry } from "../providers/registry.ts";
 import { type LoadedMesh, type LoadMeshOptions, loadMesh } from "./load-mesh.ts";
 import type { Mesh } from "./mesh.ts";
@@ -16,7 +16,7 @@ const mqttOptions = z.strictObject({
   password: secretString("Password of the mesh.").optional(),
   ca_cert: z.string().optional().meta({ description: "Certificate of a private CA, as PEM.", multiline: true }),
   keepalive: z.int().min(5).max(3600).default(60).meta({ description: "Seconds between signs of life." }),
-  room_topic_prefix: z.string().optional().meta({ description: "Topics of rooms begin with it." }),
+  room_topic_prefix: z.string().optional().meta({ description: "Rooms are topics below <prefix>/room/." }),
 });
 
 const fcmOptions = z.strictObject({

@@ -1,0 +1,40 @@
+/**
+ * Writes the parts of docs/ that are generated.
+ *
+ *   npm run docs                write them
+ *   npm run docs -- --check     fail if what is committed differs
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { renderMeshReference } from "@leafmesh/core/config";
+import { providerRegistry } from "../packages/cli/src/registry.ts";
+
+const root = resolve(import.meta.dirname, "..");
+
+const generated: Readonly<Record<string, () => string>> = {
+  "docs/mesh-yaml.md": () => renderMeshReference(providerRegistry()),
+};
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+const isCheck = process.argv.includes("--check");
+let stale = 0;
+for (const [name, render] of Object.entries(generated)) {
+  const path = join(root, name);
+  const text = render();
+  if (readIfThere(path) === text) continue;
+  if (isCheck) {
+    console.error(`${name} differs from what the code generates; run: npm run docs`);
+    stale++;
+  } else {
+    writeFileSync(path, text);
+    console.log(`wrote ${name}`);
+  }
+}
+process.exitCode = stale > 0 ? 1 : 0;
