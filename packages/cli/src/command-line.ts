@@ -38,6 +38,11 @@ function report(error: unknown, context: CliContext): ExitCode {
 
 function createContext(processLike: ProcessLike): CliContext {
   const stop = new AbortController();
+  // Whoever reads the output has seen enough (`leafmesh asks | head`): stop, and do not call it a failure.
+  processLike.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") processLike.exit(EXIT.ok);
+    throw error;
+  });
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     processLike.on(signal, () => {
       if (stop.signal.aborted) processLike.exit(EXIT.failed);
