@@ -4,7 +4,7 @@
  */
 import { type Clock, type RoomSeat, roomSeatSchema, type Secret } from "@leafmesh/protocol";
 import { jwtVerify, SignJWT } from "jose";
-import { z } from "zod";
+import * as z from "zod";
 
 const ALGORITHM = "HS256";
 const TYPE = "lmr+jwt";

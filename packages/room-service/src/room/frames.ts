@@ -17,7 +17,7 @@ import {
   type ServiceFrame,
   taskFrameSchema,
 } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 
 /** Which seat may send which of the frames that the service relays. */
 export const SENDER_OF = {

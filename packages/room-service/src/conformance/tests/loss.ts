@@ -67,29 +67,26 @@ export const lossTests: readonly ConformanceTest[] = [
     id: "L4",
     title: "after the grace a resume is refused, and `left: lost` says how far the task got",
     async run(bench) {
-      const room = await bench.open({ ttl_s: 300 });
-      const { mesh, device } = await bench.joinBoth(room);
+      const [room, early] = [await bench.open({ ttl_s: 300 }), await bench.open({ ttl_s: 300 })];
+      const [{ mesh, device }, pair] = [await bench.joinBoth(room), await bench.joinBoth(early)];
       const graceMs = boundedWaitMs(limitsOf(mesh.welcome).grace_s, "grace_s");
       mesh.socket.send(taskFrame(1));
       await device.socket.next("task");
       await device.socket.quiet();
       await device.socket.drop();
       await mesh.socket.peer("away", LATENESS_MS);
+      await pair.device.socket.drop();
+      await pair.mesh.socket.peer("away", LATENESS_MS);
+      pair.mesh.socket.send(taskFrame(1));
+
       const left = await mesh.socket.peer("left", graceMs + LATENESS_MS);
       expectEqual(left.reason, "lost", "peer.reason");
       expectEqual(left.handed_seq, 1, "handed_seq of a task that was handed over");
       expectEqual(left.acked_seq, 1, "acked_seq of a task that was acknowledged");
-      const code = await bench.refusedWith(room, {
-        resume: { key: device.welcome.resume_key, recv: device.socket.lastSeq },
-      });
-      expectEqual(code, 4409, "the close code of a late resume");
+      const resume = { key: device.welcome.resume_key, recv: device.socket.lastSeq };
+      expectEqual(await bench.refusedWith(room, { resume }), 4409, "the close code of a late resume");
       expectThat(typeof (await bench.status(room)).device.left_at === "number", "GET must tell device.left_at");
 
-      const early = await bench.open({ ttl_s: 300 });
-      const pair = await bench.joinBoth(early);
-      await pair.device.socket.drop();
-      await pair.mesh.socket.peer("away", LATENESS_MS);
-      pair.mesh.socket.send(taskFrame(1));
       const never = await pair.mesh.socket.peer("left", graceMs + LATENESS_MS);
       expectEqual(never.handed_seq, 0, "handed_seq of a task that was never handed over");
     },
