@@ -67,6 +67,16 @@ function wholeNumber(minimum: number, maximum: number) {
 
 const port = wholeNumber(0, 65_535);
 
+function seconds(minimum: number, maximum: number) {
+  return (text: string): number => {
+    const value = Number(text);
+    if (!(value >= minimum && value <= maximum)) {
+      throw new InvalidArgumentError(`It must be a number of seconds from ${minimum} to ${maximum}.`);
+    }
+    return value;
+  };
+}
+
 function declareCommands(context: CliContext, choose: (action: Action) => void): Command {
   const program = new Command("leafmesh")
     .description("Agents that can ask a device to act, and learn the truth about what happened.")
@@ -242,6 +252,42 @@ Examples:
   $ leafmesh device --mqtt mqtt://127.0.0.1:1883 --topic leafmesh/phone-7/connect`,
     )
     .action((options) => choose(async () => (await import("./commands/device.ts")).device(options, context)));
+
+  const rooms = program.command("rooms").description("run a LeafMesh room service, or judge one");
+  rooms
+    .command("serve")
+    .description("a room service of its own: rooms outlive the mesh's process")
+    .option("--host <address>", "address to listen on", "127.0.0.1")
+    .option("--port <number>", "port to listen on, 0 for any free one", port, 18_821)
+    .option("--key <key...>", "API keys of meshes, beside those of LEAFMESH_ROOM_KEYS")
+    .option("--public-url <address>", "https address at which meshes and devices reach it")
+    .option("--idle <seconds>", "silence after which a client is pinged", seconds(0.1, 3600))
+    .option("--grace <seconds>", "how long a lost client may come back", seconds(0.1, 3600))
+    .addOption(new Option("--log-level <level>", "what is logged").choices(["debug", "info", "warn", "error"]))
+    .option("--json", "one JSON line per event (ready, stopped)")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  $ LEAFMESH_ROOM_KEYS=$(openssl rand -hex 24) leafmesh rooms serve
+  $ leafmesh rooms serve --host 0.0.0.0 --public-url https://rooms.example.com --key "$KEY"`,
+    )
+    .action((options) => choose(async () => (await import("./commands/rooms.ts")).roomsServe(options, context)));
+  rooms
+    .command("conformance")
+    .description("hold any room service against the protocol, from outside")
+    .requiredOption("--url <address>", "base URL of the service")
+    .option("--key <key>", "an API key of the service (default: the first of LEAFMESH_ROOM_KEYS)")
+    .option("--only <ids...>", "ids of tests, or beginnings of ids, such as W or L2")
+    .option("--json", "the report as JSON")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  $ leafmesh rooms conformance --url http://127.0.0.1:18821 --key "$KEY"
+  $ leafmesh rooms conformance --url https://rooms.example.com --key "$KEY" --only L T3`,
+    )
+    .action((options) => choose(async () => (await import("./commands/rooms.ts")).roomsConformance(options, context)));
 
   const asks = program.command("asks").description("see what devices were asked, and what came of it");
   withApi(
