@@ -51,6 +51,12 @@ agents: { helper: { model: gpt-4o-mini, prompt: Help., device: { connection: pho
 `;
 const bad = good.replace("connection: phones", "conection: phones");
 
+test("a provider that is notifier and room has the same fields in both roles", () => {
+  const both = [...registry.notifiers.values()].filter(({ provider }) => registry.rooms.has(provider));
+  expect(both.map(({ provider }) => provider)).toContain("mqtt");
+  for (const { provider, options } of both) expect(registry.rooms.get(provider)?.options).toBe(options);
+});
+
 describe("leafmesh validate", () => {
   test("says that a file is valid and what it holds", async () => {
     write("mesh.yaml", good);

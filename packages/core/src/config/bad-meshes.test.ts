@@ -451,7 +451,10 @@ const groups: Readonly<Record<string, readonly BadMesh[]>> = {
     [
       "used as a room without what a room needs",
       'agents: { a: { model: m, prompt: p, device: { connection: c, room: c } } }\nconnections: { c: { provider: mqtt, url: "mqtt://b" } }\n',
-      ["mesh.yaml:2:16 connections.c.room_topic_prefix: is needed where the connection is a room"],
+      [
+        "mesh.yaml:2:16 connections.c.room_topic_prefix: is needed where the connection is a room",
+        "mesh.yaml:1:37 warning: agents.a.device: devices elsewhere cannot upload photos and other large answers, because server.public_url is not set; set server.public_url to where devices reach this mesh",
+      ],
     ],
     [
       "that need a public address",

@@ -4,7 +4,7 @@ import { formatPath, type PathSegment, quoted } from "./diagnostic.ts";
 import { entriesOf, isGiven, itemsOf, type Located, locatedAt, rangeAt, textOf } from "./located.ts";
 import { splitModel } from "./model-name.ts";
 import { type CrossContext, hintForName, type Role, serves, shownName } from "./names.ts";
-import { BUILT_IN_NOTIFIER, findProvider } from "./provider-lookup.ts";
+import { BUILT_IN_NOTIFIER, BUILT_IN_ROOMS, findProvider } from "./provider-lookup.ts";
 import { MAX_ACTION_PATTERNS } from "./schema.ts";
 import { listNames } from "./suggest.ts";
 
@@ -30,7 +30,7 @@ export function checkAgents(context: CrossContext): ConnectionUse {
     const room = checkConnectionName([...path, "room"], "room", context);
     if (notifier) notifiers.add(notifier.name);
     if (room) rooms.add(room.name);
-    if (notifier) checkNotifierUse(path, notifier.provider, context);
+    if (notifier) checkNotifierUse(path, notifier.provider, room?.provider, context);
     checkActionLists(path, context);
   }
   return { notifiers, rooms };
@@ -115,7 +115,8 @@ function reportUnknownConnection(path: Path, name: string, role: Role, context: 
   else problems.warning({ code: "unknown_name", ...place, message: `${message} in this file`, hint });
 }
 
-function checkNotifierUse(path: Path, provider: string, { root, registry, problems, publicUrl }: CrossContext): void {
+function checkNotifierUse(path: Path, provider: string, room: string | undefined, context: CrossContext): void {
+  const { root, registry, problems, publicUrl } = context;
   const approvalPath = [...path, "approval"];
   const isSilent = textOf(locatedAt(root, approvalPath)) === "silent";
   if (isSilent && registry.notifiers.get(provider)?.traits.silent === "never") {
@@ -126,13 +127,17 @@ function checkNotifierUse(path: Path, provider: string, { root, registry, proble
       hint: "write ask",
     });
   }
-  const usesBuiltInRooms = !isGiven(locatedAt(root, [...path, "room"]));
-  if (usesBuiltInRooms && provider !== BUILT_IN_NOTIFIER && publicUrl === undefined) {
+  if (provider !== BUILT_IN_NOTIFIER && publicUrl === undefined) {
+    const usesBuiltInRooms = room === BUILT_IN_ROOMS || !isGiven(locatedAt(root, [...path, "room"]));
     problems.warning({
-      code: "unsafe_setting",
+      code: "missing_setting",
       ...placeOf(root, path),
-      message: "devices elsewhere cannot reach the built-in rooms, because server.public_url is not set",
-      hint: "set server.public_url to where devices reach this mesh, or name a room",
+      message: usesBuiltInRooms
+        ? "devices elsewhere cannot reach the built-in rooms, because server.public_url is not set"
+        : "devices elsewhere cannot upload photos and other large answers, because server.public_url is not set",
+      hint: usesBuiltInRooms
+        ? "set server.public_url to where devices reach this mesh, or name a room"
+        : "set server.public_url to where devices reach this mesh",
     });
   }
 }

@@ -6,7 +6,7 @@ import { judge } from "./judge.ts";
 import { entriesOf, type Located, locatedAt, rangeAt, textOf } from "./located.ts";
 import type { Connection } from "./mesh.ts";
 import { type CheckContext, hintForName, shownName } from "./names.ts";
-import { findProvider, providerNames } from "./provider-lookup.ts";
+import { findProvider, packagesOf, providerNames } from "./provider-lookup.ts";
 import { endpointSchemas, type openAiEndpointSchema, type scriptedEndpointSchema } from "./schema.ts";
 import { listNames } from "./suggest.ts";
 
@@ -56,7 +56,7 @@ function checkProvider(
     problems.error({ code: "unknown_name", ...place, message, hint });
     return undefined;
   }
-  const missing = (provider.packages ?? []).filter((packageName) => canResolve?.(packageName) === false);
+  const missing = packagesOf(registry, name).filter((packageName) => canResolve?.(packageName) === false);
   if (missing.length > 0) {
     problems.error({
       code: "missing_package",

@@ -22,6 +22,7 @@ export type DiagnosticCode =
   | "unknown_name"
   | "wrong_provider"
   | "missing_package"
+  | "missing_setting"
   | "unsafe_setting"
   | "unused"
   | "no_effect"

@@ -21,7 +21,7 @@ const deviceBlock = `agents:
 `;
 
 const inStore = new Map([
-  ["my_phones", { provider: "fcm" }],
+  ["my_phones", { provider: "direct" }],
   ["my_rooms", { provider: "leafmesh" }],
 ]);
 
@@ -385,6 +385,14 @@ describe("warnings", () => {
       "built-in rooms that devices cannot reach",
       device("{ connection: c }", 'c: { provider: mqtt, url: "mqtt://b" }'),
       "mesh.yaml:2:37 warning: agents.a.device: devices elsewhere cannot reach the built-in rooms, because server.public_url is not set; set server.public_url to where devices reach this mesh, or name a room",
+    ],
+    [
+      "uploads that devices cannot reach",
+      device(
+        "{ connection: c, room: r }",
+        'c: { provider: mqtt, url: "mqtt://b" }, r: { provider: mqtt, url: "mqtt://b", room_topic_prefix: r }',
+      ),
+      "mesh.yaml:2:37 warning: agents.a.device: devices elsewhere cannot upload photos and other large answers, because server.public_url is not set; set server.public_url to where devices reach this mesh",
     ],
     [
       "a deny list that denies everything",

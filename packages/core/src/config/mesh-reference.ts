@@ -1,8 +1,8 @@
 /** docs/mesh-yaml.md: the reference of the mesh file, from the schemas and the registry. */
-import type { ProviderDescription, ProviderRegistry } from "../providers/registry.ts";
+import type { ProviderRegistry } from "../providers/registry.ts";
 import { fileJsonSchema, isObject, type JsonSchemaObject, optionsJsonSchema } from "./json-schema.ts";
 import { loadMesh } from "./load-mesh.ts";
-import { findProvider, providerNames } from "./provider-lookup.ts";
+import { findProvider, packagesOf, providerNames } from "./provider-lookup.ts";
 import * as prose from "./reference-prose.ts";
 import { fieldTable, modelTables, under } from "./reference-tables.ts";
 import { renderDiagnostics } from "./render.ts";
@@ -30,7 +30,7 @@ export function renderMeshReference(registry: ProviderRegistry): string {
     "## connections",
     prose.connectionsIntro,
     providerOverview(registry),
-    ...providerNames(registry).flatMap((name) => providerSection(findProvider(registry, name))),
+    ...providerNames(registry).flatMap((name) => providerSection(name, registry)),
     "## models",
     prose.modelsIntro,
     ...modelTables(),
@@ -93,9 +93,10 @@ function providerOverview(registry: ProviderRegistry): string {
 
 const silently = { yes: "yes", "best-effort": "as far as the service can", never: "no" } as const;
 
-function providerSection(provider: ProviderDescription | undefined): readonly string[] {
+function providerSection(name: string, registry: ProviderRegistry): readonly string[] {
+  const provider = findProvider(registry, name);
   if (!provider) return [];
-  const { packages = [] } = provider;
+  const packages = packagesOf(registry, name);
   const schema = optionsJsonSchema(provider);
   const hasFields = isObject(schema.properties) && Object.keys(schema.properties).length > 0;
   const install = packages.length > 0 ? ` Needs \`npm install ${packages.join(" ")}\`.` : "";

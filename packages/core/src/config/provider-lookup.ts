@@ -16,6 +16,12 @@ export function findProvider(registry: ProviderRegistry, name: string): Provider
   return registry.notifiers.get(name) ?? registry.rooms.get(name);
 }
 
+/** The packages that a provider imports when it is first used, in whichever role. */
+export function packagesOf(registry: ProviderRegistry, name: string): readonly string[] {
+  const inEachRole = [registry.notifiers.get(name), registry.rooms.get(name)];
+  return [...new Set(inEachRole.flatMap((provider) => provider?.packages ?? []))];
+}
+
 /** The provider's fields of a connection record; `undefined` when the provider is not known. */
 export function connectionSchemaOf(
   record: Located,

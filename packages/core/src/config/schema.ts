@@ -1,20 +1,13 @@
 /**
  * What an operator writes in mesh.yaml. The single source for the parser, the error text, the JSON Schema for editors
  * and the reference in docs/mesh-yaml.md; `mesh.ts` is what the rest of LeafMesh works with. Every object is strict and
- * every field says in its `description` what it does. A field marked `secret` is masked wherever its line is shown.
+ * every field says in its `description` what it does, and in `documentedDefault` what its default is where that is not one
+ * value. A field marked `secret` is masked wherever its line is shown.
  *
  * `connections` is left open here, because which fields a record takes is the provider's to say (`connections.ts`).
  */
 import { approvalSchema, secretString } from "@leafmesh/protocol";
 import * as z from "zod";
-
-/** What a field carries beside its description. */
-export interface MeshFieldMeta {
-  description?: string;
-  secret?: boolean;
-  /** For the reference, where the default is not one value. */
-  documentedDefault?: string;
-}
 
 /** Entries of one `allow` or `deny` list. */
 export const MAX_ACTION_PATTERNS = 200;

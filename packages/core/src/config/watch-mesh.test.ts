@@ -202,9 +202,12 @@ describe("a file that the mesh reads a value from", () => {
 
 test("after it is closed nothing is told", async () => {
   await write("mesh.yaml", meshOfVersion("1"));
-  const { seen } = await start();
-  await write("mesh.yaml", meshOfVersion("2"));
+  const closed = await start();
   await watch?.close();
   await watch?.close();
-  expect(seen).toEqual([]);
+  const open = await start();
+  const change = open.nextMesh();
+  await replace("mesh.yaml", meshOfVersion("2"));
+  await change;
+  expect(closed.seen).toEqual([]);
 });
