@@ -4,6 +4,7 @@
  */
 import type {
   Capability,
+  DeviceTool,
   Outcome,
   RunError,
   RunStatus,
@@ -27,6 +28,8 @@ export interface SessionRecord {
   readonly createdAt: number;
   readonly lastActiveAt: number;
   readonly endedAt?: number | undefined;
+  /** The app's own name for the conversation: of an owner's sessions that have not ended, one has it. */
+  readonly key?: string | undefined;
   readonly context: Readonly<Record<string, unknown>>;
 }
 
@@ -67,6 +70,23 @@ export interface MessageRecord {
   readonly createdAt: number;
 }
 
+/** How a run of `POST /runs` was asked for. */
+export interface RunOptions {
+  /** Whether the run waits for the client when the model calls a tool that the client executes, or ends. */
+  readonly clientTools: "end" | "suspend";
+  readonly clientToolTimeoutMs: number;
+  /** Where notices of the run go; sealed before it gets here. */
+  readonly sealedCallbackUrl?: string | undefined;
+  /** The run that this one repeats. */
+  readonly replayOf?: string | undefined;
+}
+
+/** Why a run ended without success, in the words of `POST /runs`. */
+export interface RunFailure {
+  readonly class: string;
+  readonly detail: string;
+}
+
 export interface RunRecord {
   readonly id: string;
   readonly sessionId: string;
@@ -79,15 +99,24 @@ export interface RunRecord {
   readonly startedAt?: number | undefined;
   readonly finishedAt?: number | undefined;
   readonly deadlineAt: number;
+  /** Only of runs that were submitted through `POST /runs`: these have frames. */
+  readonly options?: RunOptions | undefined;
+  /** The tools of the client's device that were in force when the run was submitted. */
+  readonly deviceTools?: readonly DeviceTool[] | undefined;
+  readonly output?: Readonly<Record<string, unknown>> | undefined;
+  readonly failure?: RunFailure | undefined;
   /** Raised by one with every update; an update names the version it saw. */
   readonly version: number;
 }
 /** What an update changes. A name that is left out stays as it is; one whose value is `undefined` is cleared. */
-export type RunPatch = Partial<Pick<RunRecord, "status" | "reply" | "error" | "startedAt" | "finishedAt">>;
+export type RunPatch = Partial<
+  Pick<RunRecord, "status" | "reply" | "error" | "startedAt" | "finishedAt" | "output" | "failure">
+>;
 
-export type CallFace = "device";
+/** Who executes a call: a device in a room, a client on the session's stream, the client that submitted the run. */
+export type CallFace = "device" | "bridge" | "client";
 
-/** A group of calls that a run waits for. Of `device_action`, always one call. */
+/** A group of calls that a run waits for: of the face `client`, all that one turn asks for; of the others, always one. */
 export interface WaitRecord {
   readonly id: string;
   readonly runId: string;
@@ -98,6 +127,8 @@ export interface WaitRecord {
   readonly state: "open" | "complete" | "continued" | "expired" | "cancelled";
   readonly deadlineAt: number;
   readonly callIds: readonly string[];
+  /** Of the answer that completed the wait, to recognise its repeat. */
+  readonly answerDigest?: string | undefined;
 }
 
 export const OPEN_CALL_STATES = ["created", "reaching", "offered", "claimed"] as const;
@@ -137,10 +168,24 @@ export interface CallRecord {
   readonly result?: unknown;
   readonly outcome?: Outcome | undefined;
   readonly resultDigest?: string | undefined;
+  /** SHA-256 of the token that answers the call. */
+  readonly tokenHash?: string | undefined;
+  /** The token itself, sealed, for the frames that bring it to an executor; cleared when the call is settled. */
+  readonly sealedToken?: string | undefined;
+  readonly argumentsDigest?: string | undefined;
+  /** Name of the API key that brought the result. */
+  readonly answeredBy?: string | undefined;
+  /** A result that came after the call had ended without one: kept, and never part of the history. */
+  readonly late?: LateResult | undefined;
   readonly createdAt: number;
   readonly settledAt?: number | undefined;
   readonly usedAt?: number | undefined;
   readonly version: number;
+}
+export interface LateResult {
+  readonly at: number;
+  readonly digest: string;
+  readonly result: unknown;
 }
 /** As {@link RunPatch}. */
 export type CallPatch = Partial<
@@ -154,6 +199,9 @@ export type CallPatch = Partial<
     | "result"
     | "outcome"
     | "resultDigest"
+    | "sealedToken"
+    | "answeredBy"
+    | "late"
     | "settledAt"
     | "usedAt"
   >
@@ -162,7 +210,7 @@ export type CallPatch = Partial<
 /** One attempt to bring a call to its executor. Append-only: answers "was it sent?". */
 export interface OfferRecord {
   readonly callId: string;
-  readonly channel: "ring" | "task";
+  readonly channel: "ring" | "task" | "stream" | "frame";
   readonly via: string;
   readonly at: number;
   readonly receipt?: string | undefined;
@@ -181,6 +229,75 @@ export interface UploadRecord {
   readonly createdAt: number;
 }
 
+/** One frame of a run's stream, to be stored. */
+export interface RunFrame {
+  readonly type: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** `seq` is gap-free within its run, from 1. */
+export interface StoredFrame extends RunFrame {
+  readonly runId: string;
+  readonly seq: number;
+  readonly at: number;
+}
+
+/** A tool that was declared through the API. */
+export interface ToolRecord {
+  readonly slug: string;
+  readonly kind: string;
+  /** Name of the API key that declared it. */
+  readonly owner?: string | undefined;
+  readonly clientOwned: boolean;
+  readonly effect: "read" | "write";
+  readonly description: string;
+  readonly inputSchema: Readonly<Record<string, unknown>>;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly createdAt: number;
+}
+
+/** A notice to the address that a run was submitted with: sent until it arrives or is given up. */
+export interface CallbackRecord {
+  readonly id: string;
+  readonly runId: string;
+  /** The frame that the notice is about. */
+  readonly frameSeq: number;
+  readonly sealedUrl: string;
+  readonly state: "waiting" | "delivered" | "given_up";
+  readonly attempts: number;
+  /** When to try next. */
+  readonly dueAt: number;
+  readonly lastError?: string | undefined;
+  readonly createdAt: number;
+  readonly finishedAt?: number | undefined;
+  readonly version: number;
+}
+/** As {@link RunPatch}. */
+export type CallbackPatch = Partial<Pick<CallbackRecord, "state" | "attempts" | "dueAt" | "lastError" | "finishedAt">>;
+
+/** What a request with an idempotency key became. */
+export interface IdempotencyRecord {
+  /** Name of the API key; `undefined` on a mesh without keys. */
+  readonly owner?: string | undefined;
+  /** Unique among its owner's. */
+  readonly key: string;
+  readonly requestDigest: string;
+  readonly runId: string;
+  readonly createdAt: number;
+}
+
+/** Who follows a session's stream, in any process. Streams of a process that died are left out after 15 s at most. */
+export interface SessionPresence {
+  readonly streams: number;
+  /** Of these, the ones that say that they execute calls. */
+  readonly executors: number;
+  /** Whether a stream of the session ever said so; lasts. */
+  readonly executorDeclared: boolean;
+  /** When the newest stream, and the newest executor, left that did; known for a minute at least. */
+  readonly streamLeftAt?: number | undefined;
+  readonly executorLeftAt?: number | undefined;
+}
+
 /**
  * One change. A session that has ended takes no new work and no new secrets: `run.create`, `wait.create`, `call.create`,
  * `devices.replace`, `upload.create` and a second `session.end` are a `conflict` then. What is under way can still be
@@ -195,7 +312,7 @@ export type Write =
       readonly at: number;
       readonly context?: Readonly<Record<string, unknown>>;
     }
-  /** Also erases the session's devices and uploads. */
+  /** Also erases the session's devices and uploads, and the tokens of its calls. */
   | { readonly kind: "session.end"; readonly sessionId: string; readonly at: number }
   /** Replaces the whole list and keeps its order; an id twice in it is `exists`. */
   | { readonly kind: "devices.replace"; readonly sessionId: string; readonly devices: readonly DeviceRecord[] }
@@ -211,18 +328,33 @@ export type Write =
       readonly waitId: string;
       readonly from: WaitRecord["state"];
       readonly to: WaitRecord["state"];
+      readonly answerDigest?: string | undefined;
     }
   | { readonly kind: "call.create"; readonly call: CallRecord }
   | { readonly kind: "call.update"; readonly callId: string; readonly version: number; readonly patch: CallPatch }
   | { readonly kind: "offer.append"; readonly offer: OfferRecord }
   | { readonly kind: "event.append"; readonly sessionId: string; readonly at: number; readonly event: SessionEvent }
-  | { readonly kind: "upload.create"; readonly upload: UploadRecord };
+  | { readonly kind: "upload.create"; readonly upload: UploadRecord }
+  | { readonly kind: "frame.append"; readonly runId: string; readonly at: number; readonly frame: RunFrame }
+  | { readonly kind: "tool.create"; readonly tool: ToolRecord }
+  | { readonly kind: "tool.delete"; readonly slug: string }
+  /** Is about the run's newest frame at this point of the commit; `missing` when it has none. */
+  | { readonly kind: "callback.create"; readonly callback: Omit<CallbackRecord, "frameSeq"> }
+  | {
+      readonly kind: "callback.update";
+      readonly callbackId: string;
+      readonly version: number;
+      readonly patch: CallbackPatch;
+    }
+  | { readonly kind: "idempotency.create"; readonly idempotency: IdempotencyRecord }
+  /** Forgets keys that were used before `before`. */
+  | { readonly kind: "idempotency.forget"; readonly before: number };
 
 /** Either everything was written or nothing. */
 export type CommitResult =
   | { readonly committed: true; readonly events: readonly StoredEvent[] }
   /**
-   * `at` is the index of the write that was refused. `exists`: an id is taken; `missing`: no such row, or none that the
+   * `at` is the index of the write that was refused. `exists`: an id, or a name that is to be unique, is taken; `missing`: no such row, or none that the
    * new one refers to; `conflict`: somebody else changed it first, or its session has ended.
    */
   | { readonly committed: false; readonly at: number; readonly reason: "exists" | "missing" | "conflict" };
@@ -234,6 +366,13 @@ export interface PageOfEvents {
   readonly types?: readonly SessionEventType[] | undefined;
 }
 
+export interface PageOfFrames {
+  /** Exclusive. */
+  readonly after?: number | undefined;
+  readonly limit?: number | undefined;
+  readonly types?: readonly string[] | undefined;
+}
+
 export interface SessionSummary {
   readonly session: SessionRecord;
   readonly state: "idle" | "running" | "ended";
@@ -243,6 +382,13 @@ export interface SessionSummary {
 export interface SessionListener {
   onEvents(events: readonly StoredEvent[]): void;
   onTransient(event: TransientEvent): void;
+  /** Streams of the session came or went; {@link Backend.presence} says what there is now. */
+  onPresence?(): void;
+}
+
+/** What `subscribeRun` gives: stored frames in order without a gap. */
+export interface RunListener {
+  onFrames(frames: readonly StoredFrame[]): void;
 }
 
 export interface Backend extends Closable {
@@ -260,6 +406,8 @@ export interface Backend extends Closable {
   commit(writes: readonly Write[]): Promise<CommitResult>;
 
   session(id: string): Promise<SessionRecord | undefined>;
+  /** The owner's session of that key that has not ended; `undefined` looks among those without an owner. */
+  sessionByKey(owner: string | undefined, key: string): Promise<SessionRecord | undefined>;
   /** Newest first. `owner` limits to one key's sessions; `before` is exclusive and compared with `createdAt`. */
   sessions(query: {
     owner?: string | undefined;
@@ -284,11 +432,20 @@ export interface Backend extends Closable {
     limit?: number | undefined;
   }): Promise<readonly RunRecord[]>;
   wait(id: string): Promise<WaitRecord | undefined>;
+  /** Oldest first; the first `limit` of them. */
+  waits(query: {
+    runId?: string | undefined;
+    states?: readonly WaitRecord["state"][] | undefined;
+    faces?: readonly CallFace[] | undefined;
+    limit?: number | undefined;
+  }): Promise<readonly WaitRecord[]>;
   call(id: string): Promise<CallRecord | undefined>;
   /** Oldest first, or newest first with `newestFirst`; the first `limit` of that order. */
   calls(query: {
     sessionId?: string | undefined;
     runId?: string | undefined;
+    waitId?: string | undefined;
+    faces?: readonly CallFace[] | undefined;
     states?: readonly CallState[] | undefined;
     newestFirst?: boolean | undefined;
     limit?: number | undefined;
@@ -300,6 +457,18 @@ export interface Backend extends Closable {
   /** 0 when there is none. */
   lastEventSeq(sessionId: string): Promise<number>;
   upload(id: string): Promise<UploadRecord | undefined>;
+  /** In order of `seq`, from the first after `after`. */
+  frames(runId: string, page?: PageOfFrames): Promise<readonly StoredFrame[]>;
+  /** By slug. */
+  tools(): Promise<readonly ToolRecord[]>;
+  tool(slug: string): Promise<ToolRecord | undefined>;
+  /** Waiting ones that are due at `now`, longest due first; the first `limit` of them. */
+  dueCallbacks(now: number, limit: number): Promise<readonly CallbackRecord[]>;
+  idempotency(owner: string | undefined, key: string): Promise<IdempotencyRecord | undefined>;
+
+  /** Counts a stream of the session until it is closed; when it resolves, every process sees it. */
+  attachStream(sessionId: string, stream: { readonly executor: boolean }): Promise<Closable>;
+  presence(sessionId: string): Promise<SessionPresence>;
 
   /**
    * Listens to one session until the returned function is called. Events committed by any process arrive, those of one
@@ -308,6 +477,8 @@ export interface Backend extends Closable {
    */
   subscribe(sessionId: string, listener: SessionListener): () => void;
   publishTransient(sessionId: string, event: TransientEvent): void;
+  /** As {@link Backend.subscribe}, for the frames of one run. */
+  subscribeRun(runId: string, listener: RunListener): () => void;
 
   /** Work that waits for a worker; one run at a time per session, in order of `push`. */
   readonly queue: RunQueue;

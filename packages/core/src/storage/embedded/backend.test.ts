@@ -4,7 +4,13 @@ import { DatabaseSync } from "node:sqlite";
 import type { LogFields, Logger, StoredEvent } from "@leafmesh/protocol";
 import { createFakeClock } from "@leafmesh/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { appendEvent, createSession, openStore, type TemporaryFolder, temporaryFolder } from "./testing/stores.ts";
+import {
+  appendEvent,
+  createSession,
+  openStore,
+  type TemporaryFolder,
+  temporaryFolder,
+} from "../../../testing/stores.ts";
 
 let folder: TemporaryFolder;
 beforeEach(() => {
@@ -188,13 +194,13 @@ describe("the write-ahead log", () => {
     expect(eventsInDatabaseAlone()).toBe(5);
   });
 
-  it("is not copied by a commit, however large, but after it", async () => {
+  it("is not copied by a commit, however large, but after it", { timeout: 30_000 }, async () => {
     await using store = await openStore(folder.file("mesh.db"), { clock: createFakeClock() });
     await store.commit([createSession("s"), appendEvent("s", "x".repeat(8_000_000))]);
     expect(eventsInDatabaseAlone()).toBe("no such table");
   });
 
-  it("stays small although commits never pause", async () => {
+  it("stays small although commits never pause", { timeout: 30_000 }, async () => {
     await using store = await openStore(folder.file("mesh.db"), { clock: createFakeClock() });
     await store.commit([createSession("s")]);
     for (let index = 0; index < 3_000; index++) await store.commit([appendEvent("s", "x".repeat(1_000))]);

@@ -4,7 +4,6 @@ import { copyFileSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileS
 import { silentLogger } from "@leafmesh/protocol";
 import { createFakeClock } from "@leafmesh/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Backend, StorageError } from "../contract.ts";
 import {
   appendEvent,
   createSession,
@@ -13,7 +12,8 @@ import {
   startStoreChild,
   type TemporaryFolder,
   temporaryFolder,
-} from "./testing/stores.ts";
+} from "../../../testing/stores.ts";
+import { type Backend, StorageError } from "../contract.ts";
 
 let folder: TemporaryFolder;
 beforeEach(() => {
@@ -128,19 +128,24 @@ describe("a log whose end is torn", () => {
   });
 });
 
+function runTool(command: string, ...given: string[]): { readonly ok: boolean; readonly said: string } {
+  const { status, stderr } = spawnSync(command, given, { encoding: "utf8" });
+  return { ok: status === 0, said: (stderr ?? "not found").trim() };
+}
+
 /** Mounts a small file system for the test; what is in the way, when that cannot be done here. */
 function mountSmallDisk(at: string): string | undefined {
   if (process.platform !== "linux") return "a tmpfs is a thing of Linux";
   mkdirSync(at, { recursive: true });
-  const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", at], { encoding: "utf8" });
-  return mounted.status === 0 ? undefined : `mounting a tmpfs is not allowed here: ${mounted.stderr.trim()}`;
+  const mounted = runTool("mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", at);
+  return mounted.ok ? undefined : `mounting a tmpfs is not allowed here: ${mounted.said}`;
 }
 
 function reasonWithoutDisk(): string | undefined {
   using probe = temporaryFolder();
   const disk = probe.file("disk");
   const reason = mountSmallDisk(disk);
-  if (reason === undefined) spawnSync("umount", [disk]);
+  if (reason === undefined) runTool("umount", disk);
   return reason;
 }
 
@@ -188,7 +193,7 @@ describe.skipIf(noDisk !== undefined && !process.env.CI)(
           expect(integrityOf(path)).toBe("ok");
           console.log(`disk full after ${acknowledged} commits: none lost, 100 more once there was space`);
         } finally {
-          spawnSync("umount", ["-l", disk]);
+          runTool("umount", "-l", disk);
         }
       },
     );
@@ -204,7 +209,7 @@ describe.skipIf(noDisk !== undefined && !process.env.CI)(
         rmSync(`${disk}/ballast`);
         await expect(store.probe()).resolves.toBeUndefined();
       } finally {
-        spawnSync("umount", ["-l", disk]);
+        runTool("umount", "-l", disk);
       }
     });
   },

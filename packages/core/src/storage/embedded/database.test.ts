@@ -4,8 +4,6 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { silentLogger, systemClock } from "@leafmesh/protocol";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { StorageError } from "../contract.ts";
-import { createEmbeddedBackend } from "./backend.ts";
 import {
   appendEvent,
   createSession,
@@ -13,7 +11,9 @@ import {
   startStoreChild,
   type TemporaryFolder,
   temporaryFolder,
-} from "./testing/stores.ts";
+} from "../../../testing/stores.ts";
+import { StorageError } from "../contract.ts";
+import { createEmbeddedBackend } from "./backend.ts";
 
 let folder: TemporaryFolder;
 beforeEach(() => {

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { createFakeClock } from "@leafmesh/testkit";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createSession, openStore, type TemporaryFolder, temporaryFolder } from "./testing/stores.ts";
+import { createSession, openStore, type TemporaryFolder, temporaryFolder } from "../../../testing/stores.ts";
 
 const TOKEN = "sealed-token-that-must-not-outlive-its-session";
 const CONTENT = "sealed-photo-that-must-not-outlive-its-session";

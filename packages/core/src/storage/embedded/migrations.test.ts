@@ -2,9 +2,15 @@ import { DatabaseSync } from "node:sqlite";
 import { systemClock } from "@leafmesh/protocol";
 import { CompiledQuery } from "kysely";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import {
+  appendEvent,
+  createSession,
+  openStore,
+  type TemporaryFolder,
+  temporaryFolder,
+} from "../../../testing/stores.ts";
 import { builder } from "./compile.ts";
 import { MIGRATIONS, type Migration, migrateDatabase } from "./migrations.ts";
-import { appendEvent, createSession, openStore, type TemporaryFolder, temporaryFolder } from "./testing/stores.ts";
 
 let folder: TemporaryFolder;
 let database: DatabaseSync;

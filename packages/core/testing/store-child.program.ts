@@ -1,10 +1,10 @@
 /**
- * A process that uses a store, for tests that end it: `store-child.ts <hold|write> <file> <durable>`. It says `open` on
+ * A process that uses a store, for tests that end it: `store-child.program.ts <hold|write> <file> <durable>`. It says `open` on
  * standard output, then, when it writes, one line `<session> <seq>` for each commit that was acknowledged.
  */
 import { writeSync } from "node:fs";
 import { silentLogger, systemClock } from "@leafmesh/protocol";
-import { createEmbeddedBackend } from "../backend.ts";
+import { createEmbeddedBackend } from "../src/storage/embedded/index.ts";
 
 const [, , mode, path = "", durable] = process.argv;
 const WRITERS = 6;

@@ -8,8 +8,8 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { type Clock, type Logger, silentLogger, systemClock } from "@leafmesh/protocol";
-import type { Backend, Write } from "../../contract.ts";
-import { createEmbeddedBackend } from "../backend.ts";
+import type { Backend, Write } from "../src/storage/contract.ts";
+import { createEmbeddedBackend } from "../src/storage/embedded/index.ts";
 
 const AT = 1_800_000_000_000;
 
@@ -76,9 +76,9 @@ export interface StoreChild {
   kill(): Promise<void>;
 }
 
-/** Starts `store-child.ts`; resolves when it has the store open. */
+/** Starts `store-child.program.ts`; resolves when it has the store open. */
 export async function startStoreChild(mode: "hold" | "write", path: string, durable = false): Promise<StoreChild> {
-  const script = fileURLToPath(new URL("./store-child.ts", import.meta.url));
+  const script = fileURLToPath(new URL("./store-child.program.ts", import.meta.url));
   const child = spawn(process.execPath, ["--conditions=leafmesh-source", script, mode, path, String(durable)], {
     stdio: ["ignore", "pipe", "pipe"],
   });
