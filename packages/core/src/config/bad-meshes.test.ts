@@ -462,6 +462,13 @@ const groups: Readonly<Record<string, readonly BadMesh[]>> = {
       ["mesh.yaml:2:16 connections.c: calls back, so server.public_url must be set"],
     ],
     [
+      "that need a public address, which has a mistake of its own",
+      `${agent}connections: { c: { provider: pusher, app_id: x, secret: yyyyyyyy } }\nserver: { public_url: "\${URL}" }\n`,
+      [
+        "mesh.yaml:3:24 server.public_url: the environment variable URL is not set; set URL, or give a default: ${URL:-...}",
+      ],
+    ],
+    [
       "that cannot ring silently",
       device("{ connection: sms, approval: silent }").replace(
         "agents",

@@ -131,9 +131,12 @@ function reportNoMapping(root: Located, problems: Problems): void {
   problems.error(isEmpty ? emptyFile : noMapping);
 }
 
+/** Stands for an address that has a finding of its own: it is there, so nothing may say that it is missing. */
+const UNKNOWN_URL = "https://unknown.invalid";
+
 function publicUrlOf(root: Located): string | undefined {
   const url = locatedAt(root, ["server", "public_url"]);
-  return isGiven(url) ? (textOf(url) ?? "") : undefined;
+  return isGiven(url) ? (textOf(url) ?? UNKNOWN_URL) : undefined;
 }
 
 /** Asks the providers what only they know: whether fields fit together and whether a record can serve as a room. */
