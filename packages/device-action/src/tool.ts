@@ -151,12 +151,13 @@ class DeviceActionTool implements Tool {
   }
 
   async execute(scope: ToolScope): Promise<ToolResult> {
-    const { agent, mesh, runId } = this.#run;
-    const { backend, devices, asks } = this.#context;
+    const { agent, mesh } = this.#run;
+    const { devices, asks } = this.#context;
     const { sessionId } = scope.invocation;
     const request = await readRequest(scope.invocation.arguments, await devices.list(sessionId), agent.device);
-    this.#asked ??= (await backend.calls({ runId })).filter(({ outcome }) => outcome !== "refused").length;
+    const before = this.#asked ?? (await this.#askedBefore());
     // From here to the start of the ask nothing waits, so that calls of one turn cannot pass the limits together.
+    this.#asked ??= before;
     if ("reason" in request) return this.#refuse(request, scope);
     const device = request.device.id;
     if (this.#context.isStopping) return this.#toResult({ result: resultOf(MESH_STOPS, device), callId: undefined });
@@ -185,6 +186,12 @@ class DeviceActionTool implements Tool {
     } finally {
       release();
     }
+  }
+
+  /** Requests that are refused do not count: they ring nobody. */
+  async #askedBefore(): Promise<number> {
+    const calls = await this.#context.backend.calls({ runId: this.#run.runId });
+    return calls.filter(({ outcome }) => outcome !== "refused").length;
   }
 
   #planOf({ device, action, inputs }: AskRequest, scope: ToolScope, connections: ConnectionPool): AskPlan {
