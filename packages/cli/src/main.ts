@@ -4,5 +4,9 @@ import { enableCompileCache } from "node:module";
 
 enableCompileCache();
 
+// Libraries that listen to DEBUG (MQTT.js is one) print what they send and receive: push tokens, passwords, answers.
+// `--log-level debug` is the way to see more, and it keeps secrets to itself.
+delete process.env.DEBUG;
+
 const { runCommandLine } = await import("./command-line.ts");
 process.exitCode = await runCommandLine(process.argv, process);

@@ -17,11 +17,19 @@ export async function loadClient(options: MqttOptions, address: BrokerAddress): 
   return (clientOptions, to) => new MqttClient(() => openStream(to), clientOptions);
 }
 
+/**
+ * MQTT.js reads DEBUG once, when it is imported, and then prints whole messages, with the tokens and passwords in them.
+ * https://github.com/mqttjs/MQTT.js/blob/main/README.md#debug
+ */
 async function importVendor(): Promise<typeof Vendor> {
+  const { DEBUG } = process.env;
+  delete process.env.DEBUG;
   try {
     return await import("mqtt");
   } catch (cause) {
     const sentence = 'The package "mqtt" is not installed. Install it where LeafMesh is installed: npm install mqtt';
     throw new MqttFailure("unavailable", sentence, { code: "missing_package", cause });
+  } finally {
+    if (DEBUG !== undefined) process.env.DEBUG = DEBUG;
   }
 }
