@@ -281,6 +281,7 @@ export class AskRun {
     this.#loop.expect(
       rung,
       (receipt) => {
+        this.#ringing = undefined;
         this.#receipt = receipt.id;
         this.#loop.tell({ type: "rung" });
       },

@@ -63,6 +63,13 @@ describe("an agent is told the truth", () => {
   );
 });
 
+describe("the simulation", () => {
+  it("comes out the same for the same seed", async () => {
+    const [once, again] = [await simulate(200), await simulate(200)];
+    expect(once.asks).toEqual(again.asks);
+  });
+});
+
 /** The machine with its effects changed. */
 function broken(change: (effect: AskEffect) => readonly AskEffect[]): StepFunction {
   return (state, event) => {
