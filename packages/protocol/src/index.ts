@@ -1,4 +1,12 @@
 export {
+  type DeviceTool,
+  deviceToolIdSchema,
+  deviceToolSchema,
+  MAX_DEVICE_TOOL_SCHEMA_BYTES,
+  MAX_DEVICE_TOOLS,
+  MAX_DEVICE_TOOLS_BYTES,
+} from "./device-tools.ts";
+export {
   type Capability,
   capabilitySchema,
   type DeviceDeclaration,

@@ -66,6 +66,7 @@ export function askView(call: CallRecord, offers: readonly OfferRecord[], events
 export async function listAsks(backend: Backend, query: AskQuery): Promise<readonly AskView[]> {
   const calls = await backend.calls({
     sessionId: query.sessionId,
+    faces: ["device"],
     states: query.open === undefined ? undefined : query.open ? OPEN_CALL_STATES : ENDED,
     newestFirst: true,
     limit: query.limit,

@@ -3,6 +3,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { commitCases } from "./backend/commit-cases.ts";
 import { eventCases } from "./backend/event-cases.ts";
 import { lastingCases } from "./backend/lasting-cases.ts";
+import { outsideCallCases } from "./backend/outside-call-cases.ts";
+import { presenceCases } from "./backend/presence-cases.ts";
 import { propertyCases } from "./backend/property-cases.ts";
 import { queueCases } from "./backend/queue-cases.ts";
 import { readCases } from "./backend/read-cases.ts";
@@ -38,6 +40,8 @@ export function testBackend(
     commitCases(backend);
     eventCases(backend);
     readCases(backend);
+    outsideCallCases(backend);
+    presenceCases(backend, lasting ? () => store.reopen() : undefined);
     queueCases(backend);
     propertyCases(open);
     if (lasting) lastingCases(backend, () => store.reopen());

@@ -1,15 +1,17 @@
-import type { Clock, Logger, StoredEvent } from "@leafmesh/protocol";
+import type { Clock, Logger } from "@leafmesh/protocol";
 import { type Backend, StorageError, type Write } from "../contract.ts";
-import { createSessionBus } from "./bus.ts";
+import { createBus } from "./bus.ts";
 import { type Checkpoints, createCheckpoints } from "./checkpoints.ts";
 import { type Committer, createCommitter } from "./committer.ts";
 import { IN_MEMORY, type OpenedDatabase, openDatabase } from "./database.ts";
 import { toStorageError } from "./errors.ts";
 import { migrateDatabase } from "./migrations.ts";
+import { createPresences } from "./presence.ts";
 import { createReads } from "./reads.ts";
 import { createRunQueue } from "./run-queue.ts";
 import { createPrepare } from "./statements.ts";
-import { createApplyWrite } from "./writes.ts";
+import { prepareDeclareExecutor } from "./write-statements.ts";
+import { type Announced, createApplyWrite } from "./writes.ts";
 
 export interface EmbeddedBackendOptions {
   /** The database file, or `:memory:` for a store that dies with the process. */
@@ -29,6 +31,7 @@ interface OpenStore {
   readonly committer: Committer;
   readonly checkpoints: Checkpoints | undefined;
   probe(): void;
+  declareExecutor(sessionId: string): void;
 }
 
 /**
@@ -37,7 +40,8 @@ interface OpenStore {
  */
 export function createEmbeddedBackend(options: EmbeddedBackendOptions): Backend {
   const { logger } = options;
-  const bus = createSessionBus(logger);
+  const bus = createBus(logger);
+  const presences = createPresences(options.clock);
   const queue = createRunQueue(logger);
   let store: OpenStore | undefined;
   let closed = false;
@@ -67,12 +71,13 @@ export function createEmbeddedBackend(options: EmbeddedBackendOptions): Backend 
     async migrate() {
       if (store) return;
       if (closed) throw new StorageError("unavailable", `the store ${options.path} is closed`);
-      store = openStore(options, (events) => bus.publish(events));
+      store = openStore(options, bus.publish);
     },
     probe: () => using((store) => store.probe()),
     commit: (writes) => using((store) => store.committer.commit(writes)),
 
     session: (id) => using((store) => store.reads.session(id)),
+    sessionByKey: (owner, key) => using((store) => store.reads.sessionByKey(owner, key)),
     sessions: (query) => using((store) => store.reads.sessions(query)),
     countOpenSessions: (owner) => using((store) => store.reads.countOpenSessions(owner)),
     idleSessions: (before, limit) => using((store) => store.reads.idleSessions(before, limit)),
@@ -81,15 +86,33 @@ export function createEmbeddedBackend(options: EmbeddedBackendOptions): Backend 
     run: (id) => using((store) => store.reads.run(id)),
     runs: (query) => using((store) => store.reads.runs(query)),
     wait: (id) => using((store) => store.reads.wait(id)),
+    waits: (query) => using((store) => store.reads.waits(query)),
     call: (id) => using((store) => store.reads.call(id)),
     calls: (query) => using((store) => store.reads.calls(query)),
     offers: (callId) => using((store) => store.reads.offers(callId)),
     events: (sessionId, page) => using((store) => store.reads.events(sessionId, page)),
     lastEventSeq: (sessionId) => using((store) => store.reads.lastEventSeq(sessionId)),
     upload: (id) => using((store) => store.reads.upload(id)),
+    frames: (runId, page) => using((store) => store.reads.frames(runId, page)),
+    tools: () => using((store) => store.reads.tools()),
+    tool: (slug) => using((store) => store.reads.tool(slug)),
+    dueCallbacks: (now, limit) => using((store) => store.reads.dueCallbacks(now, limit)),
+    idempotency: (owner, key) => using((store) => store.reads.idempotency(owner, key)),
+
+    attachStream: (sessionId, { executor }) =>
+      using((store) => {
+        if (executor) store.declareExecutor(sessionId);
+        return presences.attach(sessionId, executor, () => bus.publishPresence(sessionId));
+      }),
+    presence: (sessionId) =>
+      using((store) => ({
+        ...presences.of(sessionId),
+        executorDeclared: store.reads.executorDeclared(sessionId),
+      })),
 
     subscribe: bus.subscribe,
     publishTransient: bus.publishTransient,
+    subscribeRun: bus.subscribeRun,
 
     async close() {
       closed = true;
@@ -104,7 +127,7 @@ export function createEmbeddedBackend(options: EmbeddedBackendOptions): Backend 
   };
 }
 
-function openStore(options: EmbeddedBackendOptions, publish: (events: readonly StoredEvent[]) => void): OpenStore {
+function openStore(options: EmbeddedBackendOptions, publish: (announced: Announced) => void): OpenStore {
   const { clock, logger } = options;
   const opened = openDatabase(options.path, { durable: options.durable });
   const { database, file } = opened;
@@ -112,6 +135,7 @@ function openStore(options: EmbeddedBackendOptions, publish: (events: readonly S
     migrateDatabase(database, file, clock);
     const prepare = createPrepare(database);
     const checkpoints = file === IN_MEMORY ? undefined : createCheckpoints({ database, file, clock, logger });
+    const declareExecutor = prepareDeclareExecutor(prepare);
     // A value that changes: SQLite does not write a row that stays as it is.
     const probe = database.prepare(
       "insert into probe (id, count) values (1, 1) on conflict (id) do update set count = count + 1",
@@ -123,12 +147,15 @@ function openStore(options: EmbeddedBackendOptions, publish: (events: readonly S
       committer: createCommitter({
         database,
         applyWrite: createApplyWrite(prepare),
-        onCommitted(writes, events) {
+        onCommitted(writes, announced) {
           checkpoints?.written(pagesOf(writes));
           if (writes.some(erases)) checkpoints?.erased();
-          publish(events);
+          publish(announced);
         },
       }),
+      declareExecutor(id) {
+        if (declareExecutor.run({ id }) > 0) checkpoints?.written(1);
+      },
       probe() {
         probe.run();
         checkpoints?.written(1);

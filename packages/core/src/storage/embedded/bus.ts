@@ -1,70 +1,51 @@
 import type { Logger, StoredEvent, TransientEvent } from "@leafmesh/protocol";
-import type { SessionListener } from "../contract.ts";
+import type { RunListener, SessionListener, StoredFrame } from "../contract.ts";
+import { createTopics } from "./topics.ts";
 
-export interface SessionBus {
+export interface Bus {
   subscribe(sessionId: string, listener: SessionListener): () => void;
-  /** To the listeners of each event's session, in the order given. */
-  publish(events: readonly StoredEvent[]): void;
+  subscribeRun(runId: string, listener: RunListener): () => void;
+  /** To the listeners of each event's session and each frame's run, in the order given. */
+  publish(announced: { readonly events: readonly StoredEvent[]; readonly frames: readonly StoredFrame[] }): void;
   publishTransient(sessionId: string, event: TransientEvent): void;
+  publishPresence(sessionId: string): void;
 }
 
-type Delivery = (listener: SessionListener) => void;
-
-/**
- * Brings events to listeners within the process. A listener that throws is logged and keeps its subscription; one
- * that commits or publishes while it is called gets its turn after the others have seen what came before.
- */
-export function createSessionBus(logger: Logger): SessionBus {
-  const listeners = new Map<string, Set<SessionListener>>();
-  const queue: { readonly sessionId: string; readonly deliver: Delivery }[] = [];
-  let delivering = false;
-
-  const deliver = (sessionId: string, deliver: Delivery): void => {
-    if (!listeners.has(sessionId)) return;
-    queue.push({ sessionId, deliver });
-    if (delivering) return;
-    delivering = true;
-    for (let next = queue.shift(); next; next = queue.shift()) {
-      for (const listener of [...(listeners.get(next.sessionId) ?? [])]) {
-        if (!listeners.get(next.sessionId)?.has(listener)) continue;
-        try {
-          next.deliver(listener);
-        } catch (error) {
-          logger.error("a listener to a session's events threw", { session_id: next.sessionId, error });
-        }
-      }
-    }
-    delivering = false;
-  };
+/** Brings events and frames to listeners within the process. */
+export function createBus(logger: Logger): Bus {
+  const sessions = createTopics<SessionListener>((sessionId, error) =>
+    logger.error("a listener to a session's events threw", { session_id: sessionId, error }),
+  );
+  const runs = createTopics<RunListener>((runId, error) =>
+    logger.error("a listener to a run's frames threw", { run_id: runId, error }),
+  );
 
   return {
-    subscribe(sessionId, listener) {
-      // An object of its own, so that one listener may be subscribed twice and let go once.
-      const own: SessionListener = {
-        onEvents: (events) => listener.onEvents(events),
-        onTransient: (event) => listener.onTransient(event),
-      };
-      const ofSession = listeners.get(sessionId) ?? new Set();
-      listeners.set(sessionId, ofSession.add(own));
-      return () => {
-        ofSession.delete(own);
-        if (ofSession.size === 0 && listeners.get(sessionId) === ofSession) listeners.delete(sessionId);
-      };
-    },
-    publish(events) {
-      for (const [sessionId, ofSession] of bySession(events)) {
-        deliver(sessionId, (listener) => listener.onEvents(ofSession));
+    subscribe: sessions.subscribe,
+    subscribeRun: runs.subscribe,
+    publish({ events, frames }) {
+      for (const [sessionId, ofSession] of grouped(events, (event) => event.session_id)) {
+        sessions.deliver(sessionId, (listener) => listener.onEvents(ofSession));
+      }
+      for (const [runId, ofRun] of grouped(frames, (frame) => frame.runId)) {
+        runs.deliver(runId, (listener) => listener.onFrames(ofRun));
       }
     },
     publishTransient(sessionId, event) {
-      deliver(sessionId, (listener) => listener.onTransient(event));
+      sessions.deliver(sessionId, (listener) => listener.onTransient(event));
+    },
+    publishPresence(sessionId) {
+      sessions.deliver(sessionId, (listener) => listener.onPresence?.());
     },
   };
 }
 
-function bySession(events: readonly StoredEvent[]): Iterable<readonly [string, readonly StoredEvent[]]> {
-  const [first] = events;
-  if (!first) return [];
-  if (events.every((event) => event.session_id === first.session_id)) return [[first.session_id, events]];
-  return Map.groupBy(events, (event) => event.session_id);
+function grouped<Item>(
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+): Iterable<readonly [string, readonly Item[]]> {
+  const [first] = items;
+  if (first === undefined) return [];
+  const key = keyOf(first);
+  return items.every((item) => keyOf(item) === key) ? [[key, items]] : Map.groupBy(items, keyOf);
 }

@@ -1,8 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { StoredEvent } from "@leafmesh/protocol";
 import type { CommitResult, Write } from "../contract.ts";
 import { brokenConstraint } from "./errors.ts";
-import type { ApplyWrite } from "./writes.ts";
+import type { Announced, ApplyWrite } from "./writes.ts";
 
 /** How many commits may share one transaction: bounds how long the event loop stands still for it. */
 const LARGEST_GROUP = 128;
@@ -21,7 +20,7 @@ export interface CommitterOptions {
   readonly database: DatabaseSync;
   readonly applyWrite: ApplyWrite;
   /** Called after each transaction with what it holds, in the order of the commits. */
-  onCommitted(writes: readonly Write[], events: readonly StoredEvent[]): void;
+  onCommitted(writes: readonly Write[], announced: Announced): void;
 }
 
 interface Pending {
@@ -31,7 +30,9 @@ interface Pending {
 }
 
 /** What became of one commit of a group. */
-type Fate = CommitResult | { readonly failed: unknown };
+type Fate = Committed | Refused | { readonly failed: unknown };
+type Refused = Extract<CommitResult, { committed: false }>;
+type Committed = Announced & { readonly committed: true };
 
 export function createCommitter({ database, applyWrite, onCommitted }: CommitterOptions): Committer {
   const begin = database.prepare("begin immediate");
@@ -46,13 +47,13 @@ export function createCommitter({ database, applyWrite, onCommitted }: Committer
     if (database.isTransaction) database.exec("rollback");
   };
 
-  const applyAll = (writes: readonly Write[]): CommitResult => {
-    const events: StoredEvent[] = [];
+  const applyAll = (writes: readonly Write[]): Committed | Refused => {
+    const announced: Announced = { events: [], frames: [] };
     for (const [at, write] of writes.entries()) {
-      const reason = applyOne(applyWrite, write, events);
+      const reason = applyOne(applyWrite, write, announced);
       if (reason) return { committed: false, at, reason };
     }
-    return { committed: true, events };
+    return { committed: true, ...announced };
   };
 
   /** A failure that ended the whole transaction, as a full disk may, is thrown. */
@@ -100,14 +101,15 @@ export function createCommitter({ database, applyWrite, onCommitted }: Committer
     }
     const kept = group.filter((_pending, index) => isCommitted(fates[index]));
     if (kept.length > 0) {
+      const committed = fates.filter(isCommitted);
       onCommitted(
         kept.flatMap((pending) => pending.writes),
-        fates.filter(isCommitted).flatMap((fate) => fate.events),
+        { events: committed.flatMap((fate) => fate.events), frames: committed.flatMap((fate) => fate.frames) },
       );
     }
     for (const [index, fate] of fates.entries()) {
       if ("failed" in fate) group[index]?.reject(fate.failed);
-      else group[index]?.resolve(fate);
+      else group[index]?.resolve(fate.committed ? { committed: true, events: fate.events } : fate);
     }
   };
 
@@ -133,13 +135,13 @@ export function createCommitter({ database, applyWrite, onCommitted }: Committer
   };
 }
 
-function isCommitted(fate: Fate | undefined): fate is Extract<CommitResult, { committed: true }> {
+function isCommitted(fate: Fate | undefined): fate is Committed {
   return fate !== undefined && "committed" in fate && fate.committed;
 }
 
-function applyOne(applyWrite: ApplyWrite, write: Write, events: StoredEvent[]) {
+function applyOne(applyWrite: ApplyWrite, write: Write, announced: Announced) {
   try {
-    return applyWrite(write, events);
+    return applyWrite(write, announced);
   } catch (error) {
     const reason = brokenConstraint(error);
     if (!reason) throw error;

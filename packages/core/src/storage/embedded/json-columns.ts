@@ -1,13 +1,24 @@
 /** What the JSON columns hold, and reading them with care: what does not fit is a damaged file, and says where. */
-import { type Capability, capabilitySchema, type RunError, runErrorSchema } from "@leafmesh/protocol";
+import { type Capability, capabilitySchema, type DeviceTool, type RunError, runErrorSchema } from "@leafmesh/protocol";
 import * as z from "zod";
-import { StorageError, type StoredMessage } from "../contract.ts";
+import { type LateResult, type RunFailure, type RunOptions, StorageError, type StoredMessage } from "../contract.ts";
 
 export const objectSchema = z.record(z.string(), z.unknown());
 export const stringsSchema = z.array(z.string());
 export const roomSchema = z.object({ connection: z.string().nullable(), label: z.string() });
 export const capabilitiesSchema: z.ZodType<readonly Capability[]> = z.array(capabilitySchema);
 export const errorSchema: z.ZodType<RunError> = runErrorSchema;
+export const deviceToolsSchema: z.ZodType<readonly DeviceTool[]> = z.array(
+  z.object({ tool_id: z.string(), description: z.string(), parameters: z.record(z.string(), z.json()) }),
+);
+export const failureSchema: z.ZodType<RunFailure> = z.object({ class: z.string(), detail: z.string() });
+export const optionsSchema: z.ZodType<RunOptions> = z.object({
+  clientTools: z.enum(["end", "suspend"]),
+  clientToolTimeoutMs: z.number(),
+  sealedCallbackUrl: z.string().optional(),
+  replayOf: z.string().optional(),
+});
+export const lateSchema: z.ZodType<LateResult> = z.object({ at: z.number(), digest: z.string(), result: z.unknown() });
 export const messageSchema: z.ZodType<StoredMessage> = z.discriminatedUnion("role", [
   z.object({ role: z.literal("user"), content: z.string() }),
   z.object({

@@ -3,6 +3,7 @@ import type { Clock } from "@leafmesh/protocol";
 import type { Compilable } from "kysely";
 import { StorageError } from "../contract.ts";
 import { firstTables } from "./first-tables.ts";
+import { outsideCallsTables } from "./outside-calls-tables.ts";
 
 /** Marks a SQLite file as LeafMesh's own: "LMSH". https://sqlite.org/pragma.html#pragma_application_id */
 const APPLICATION_ID = 0x4c4d5348;
@@ -14,7 +15,10 @@ export interface Migration {
   statements(): readonly Compilable[];
 }
 
-export const MIGRATIONS: readonly Migration[] = [{ version: 1, name: "first tables", statements: firstTables }];
+export const MIGRATIONS: readonly Migration[] = [
+  { version: 1, name: "first tables", statements: firstTables },
+  { version: 2, name: "calls that clients execute", statements: outsideCallsTables },
+];
 
 /**
  * Brings the schema up to date, each migration in a transaction of its own with the row that records it. Throws

@@ -15,7 +15,19 @@ function plansOfReads(): Map<string, string> {
     plans.set(text, steps.map((step) => String(step.detail)).join("; "));
   });
   const reads = createReads(prepare);
-  for (const read of [reads.session, reads.run, reads.wait, reads.call, reads.upload]) read("x");
+  for (const read of [reads.session, reads.run, reads.wait, reads.call, reads.upload, reads.tool]) read("x");
+  reads.sessionByKey("x", "y");
+  reads.executorDeclared("x");
+  reads.dueCallbacks(5, 10);
+  reads.idempotency("x", "y");
+  for (const types of [undefined, ["suspend"]]) reads.frames("x", { types });
+  for (const runId of [undefined, "r"]) {
+    for (const states of [undefined, ["open"] as const]) {
+      if (runId || states) reads.waits({ runId, states, faces: ["client"] });
+    }
+  }
+  reads.calls({ waitId: "w" });
+  reads.calls({ runId: "r", faces: ["bridge"] });
   for (const owner of [undefined, "app"]) {
     reads.sessions({ owner, limit: 10, before: 5 });
     reads.countOpenSessions(owner);

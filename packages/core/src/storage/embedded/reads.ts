@@ -2,13 +2,28 @@
 import { sql } from "kysely";
 import type { Backend } from "../contract.ts";
 import { builder } from "./compile.ts";
-import { toCall, toDevice, toEvent, toMessage, toOffer, toRun, toSession, toUpload, toWait } from "./rows.ts";
+import {
+  toCall,
+  toCallback,
+  toDevice,
+  toEvent,
+  toFrame,
+  toIdempotency,
+  toMessage,
+  toOffer,
+  toRun,
+  toSession,
+  toTool,
+  toUpload,
+  toWait,
+} from "./rows.ts";
 import type { Prepare, Statement } from "./statements.ts";
-import type { CallRow, EventRow, MessageRow, RunRow, SessionRow } from "./tables.ts";
+import type { CallRow, EventRow, FrameRow, MessageRow, RunRow, SessionRow, WaitRow } from "./tables.ts";
 
 type Reads = {
   [Name in
     | "session"
+    | "sessionByKey"
     | "sessions"
     | "countOpenSessions"
     | "idleSessions"
@@ -17,12 +32,18 @@ type Reads = {
     | "run"
     | "runs"
     | "wait"
+    | "waits"
     | "call"
     | "calls"
     | "offers"
     | "events"
     | "lastEventSeq"
-    | "upload"]: (...given: Parameters<Backend[Name]>) => Awaited<ReturnType<Backend[Name]>>;
+    | "upload"
+    | "frames"
+    | "tools"
+    | "tool"
+    | "dueCallbacks"
+    | "idempotency"]: (...given: Parameters<Backend[Name]>) => Awaited<ReturnType<Backend[Name]>>;
 };
 
 /** What SQLite takes for "no limit". */
@@ -34,7 +55,10 @@ const ROWID = sql<number>`rowid`;
 /** As the partial index has it, which is how SQLite knows that the index serves. */
 const OPEN_RUN = sql<boolean>`status in ('queued', 'running', 'suspended')`;
 
-export function createReads(prepare: Prepare): Reads {
+/** As the unique index has it. */
+const OWNER_OR_NONE = sql<string>`ifnull(owner, '')`;
+
+export function createReads(prepare: Prepare): Reads & { executorDeclared(sessionId: string): boolean } {
   const byId = {
     session: prepare((key: { id: string }) => builder.selectFrom("sessions").selectAll().where("id", "=", key.id)),
     run: prepare((key: { id: string }) => builder.selectFrom("runs").selectAll().where("id", "=", key.id)),
@@ -42,6 +66,20 @@ export function createReads(prepare: Prepare): Reads {
     call: prepare((key: { id: string }) => builder.selectFrom("calls").selectAll().where("id", "=", key.id)),
     upload: prepare((key: { id: string }) => builder.selectFrom("uploads").selectAll().where("id", "=", key.id)),
   };
+
+  const byKey = prepare((key: { owner: string; session_key: string }) =>
+    builder
+      .selectFrom("sessions")
+      .selectAll()
+      .where("ended_at", "is", null)
+      .where("session_key", "is not", null)
+      .where("session_key", "=", key.session_key)
+      .where(OWNER_OR_NONE, "=", key.owner),
+  );
+
+  const declaredExecutor = prepare((key: { id: string }) =>
+    builder.selectFrom("sessions").select("executor_declared").where("id", "=", key.id),
+  );
 
   type SessionPage = { owner: string | null; before: number; limit: number };
   type SummaryRow = SessionRow & { running: number };
@@ -105,14 +143,35 @@ export function createReads(prepare: Prepare): Reads {
     }),
   );
 
-  type CallPage = { session_id: string; run_id: string; states_json: string; limit: number };
-  const callPages = forms<CallPage, CallRow, "session_id" | "run_id" | "states_json" | "newestFirst">((has) =>
+  type WaitPage = { run_id: string; states_json: string; faces_json: string; limit: number };
+  const waitPages = forms<WaitPage, WaitRow, "run_id" | "states_json" | "faces_json">((has) =>
+    prepare((page: WaitPage) => {
+      let query = builder.selectFrom("waits").selectAll().orderBy(ROWID).limit(page.limit);
+      if (has.run_id) query = query.where("run_id", "=", page.run_id);
+      if (has.states_json) query = query.where(oneOf("state", page.states_json));
+      if (has.faces_json) query = query.where(oneOf("face", page.faces_json));
+      return query;
+    }),
+  );
+
+  type CallPage = {
+    session_id: string;
+    run_id: string;
+    wait_id: string;
+    faces_json: string;
+    states_json: string;
+    limit: number;
+  };
+  type CallParts = "session_id" | "run_id" | "wait_id" | "faces_json" | "states_json" | "newestFirst";
+  const callPages = forms<CallPage, CallRow, CallParts>((has) =>
     prepare((page: CallPage) => {
       const order = has.newestFirst ? "desc" : "asc";
       let query = builder.selectFrom("calls").selectAll().limit(page.limit);
       query = query.orderBy("created_at", order).orderBy(ROWID, order);
       if (has.session_id) query = query.where("session_id", "=", page.session_id);
       if (has.run_id) query = query.where("run_id", "=", page.run_id);
+      if (has.wait_id) query = query.where("wait_id", "=", page.wait_id);
+      if (has.faces_json) query = query.where(oneOf("face", page.faces_json));
       if (has.states_json) query = query.where(oneOf("state", page.states_json));
       return query;
     }),
@@ -143,6 +202,40 @@ export function createReads(prepare: Prepare): Reads {
       .where("session_id", "=", key.session_id),
   );
 
+  type FramePage = { run_id: string; after: number; types_json: string; limit: number };
+  const framePages = forms<FramePage, FrameRow, "types_json">((has) =>
+    prepare((page: FramePage) => {
+      const query = builder
+        .selectFrom("frames")
+        .selectAll()
+        .where("run_id", "=", page.run_id)
+        .where("seq", ">", page.after)
+        .orderBy("seq")
+        .limit(page.limit);
+      return has.types_json ? query.where(oneOf("type", page.types_json)) : query;
+    }),
+  );
+
+  const allTools = prepare((_none: object) => builder.selectFrom("tools").selectAll().orderBy("slug"));
+  const oneTool = prepare((key: { slug: string }) =>
+    builder.selectFrom("tools").selectAll().where("slug", "=", key.slug),
+  );
+
+  const due = prepare((page: { now: number; limit: number }) =>
+    builder
+      .selectFrom("callbacks")
+      .selectAll()
+      .where(sql<boolean>`state = 'waiting'`)
+      .where("due_at", "<=", page.now)
+      .orderBy("due_at")
+      .orderBy(ROWID)
+      .limit(page.limit),
+  );
+
+  const idempotencyKey = prepare((key: { owner: string; key: string }) =>
+    builder.selectFrom("idempotency_keys").selectAll().where("owner", "=", key.owner).where("key", "=", key.key),
+  );
+
   return {
     session: (id) => mapped(byId.session.get({ id }), toSession),
     run: (id) => mapped(byId.run.get({ id }), toRun),
@@ -150,6 +243,8 @@ export function createReads(prepare: Prepare): Reads {
     call: (id) => mapped(byId.call.get({ id }), toCall),
     upload: (id) => mapped(byId.upload.get({ id }), toUpload),
 
+    sessionByKey: (owner, key) => mapped(byKey.get({ owner: owner ?? "", session_key: key }), toSession),
+    executorDeclared: (sessionId) => declaredExecutor.get({ id: sessionId })?.executor_declared === 1,
     sessions: ({ owner, limit, before = Number.MAX_SAFE_INTEGER }) =>
       sessionPages({ owner: owner ?? null, before, limit }, { owner: owner !== undefined }).map((row) => ({
         session: toSession(row),
@@ -167,12 +262,31 @@ export function createReads(prepare: Prepare): Reads {
         { session_id: sessionId ?? "", statuses_json: JSON.stringify(statuses ?? []), limit },
         { session_id: sessionId !== undefined, statuses_json: statuses !== undefined },
       ).map(toRun),
-    calls: ({ sessionId, runId, states, newestFirst = false, limit = NO_LIMIT }) =>
+    waits: ({ runId, states, faces, limit = NO_LIMIT }) =>
+      waitPages(
+        {
+          run_id: runId ?? "",
+          states_json: JSON.stringify(states ?? []),
+          faces_json: JSON.stringify(faces ?? []),
+          limit,
+        },
+        { run_id: runId !== undefined, states_json: states !== undefined, faces_json: faces !== undefined },
+      ).map(toWait),
+    calls: ({ sessionId, runId, waitId, faces, states, newestFirst = false, limit = NO_LIMIT }) =>
       callPages(
-        { session_id: sessionId ?? "", run_id: runId ?? "", states_json: JSON.stringify(states ?? []), limit },
+        {
+          session_id: sessionId ?? "",
+          run_id: runId ?? "",
+          wait_id: waitId ?? "",
+          faces_json: JSON.stringify(faces ?? []),
+          states_json: JSON.stringify(states ?? []),
+          limit,
+        },
         {
           session_id: sessionId !== undefined,
           run_id: runId !== undefined,
+          wait_id: waitId !== undefined,
+          faces_json: faces !== undefined,
           states_json: states !== undefined,
           newestFirst,
         },
@@ -183,6 +297,15 @@ export function createReads(prepare: Prepare): Reads {
         { session_id: sessionId, after, types_json: JSON.stringify(types ?? []), limit },
         { types_json: types !== undefined },
       ).map(toEvent),
+    frames: (runId, { after = 0, limit = NO_LIMIT, types } = {}) =>
+      framePages(
+        { run_id: runId, after, types_json: JSON.stringify(types ?? []), limit },
+        { types_json: types !== undefined },
+      ).map(toFrame),
+    tools: () => allTools.all({}).map(toTool),
+    tool: (slug) => mapped(oneTool.get({ slug }), toTool),
+    dueCallbacks: (now, limit) => due.all({ now, limit }).map(toCallback),
+    idempotency: (owner, key) => mapped(idempotencyKey.get({ owner: owner ?? "", key }), toIdempotency),
     lastEventSeq: (sessionId) => lastSeq.get({ session_id: sessionId })?.seq ?? 0,
   };
 }

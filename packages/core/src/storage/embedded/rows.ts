@@ -2,36 +2,49 @@
 import type { StoredEvent } from "@leafmesh/protocol";
 import * as z from "zod";
 import type {
+  CallbackPatch,
+  CallbackRecord,
   CallPatch,
   CallRecord,
   DeviceRecord,
+  IdempotencyRecord,
   MessageRecord,
   OfferRecord,
   RunPatch,
   RunRecord,
   SessionRecord,
+  StoredFrame,
+  ToolRecord,
   UploadRecord,
   WaitRecord,
 } from "../contract.ts";
 import {
   capabilitiesSchema,
+  deviceToolsSchema,
   errorSchema,
+  failureSchema,
   fromJson,
   fromOptionalJson,
+  lateSchema,
   messageSchema,
   objectSchema,
+  optionsSchema,
   roomSchema,
   stringsSchema,
   toJson,
 } from "./json-columns.ts";
 import type {
+  CallbackRow,
   CallRow,
   DeviceRow,
   EventRow,
+  FrameRow,
+  IdempotencyRow,
   MessageRow,
   OfferRow,
   RunRow,
   SessionRow,
+  ToolRow,
   UploadRow,
   WaitRow,
 } from "./tables.ts";
@@ -45,6 +58,8 @@ export const toSessionRow = (session: SessionRecord): SessionRow => ({
   last_active_at: wholeMs(session.lastActiveAt),
   ended_at: optionalMs(session.endedAt),
   context_json: JSON.stringify(session.context),
+  session_key: session.key ?? null,
+  executor_declared: 0,
 });
 
 export const toSession = (row: SessionRow): SessionRecord => ({
@@ -55,6 +70,7 @@ export const toSession = (row: SessionRow): SessionRecord => ({
   createdAt: row.created_at,
   lastActiveAt: row.last_active_at,
   endedAt: row.ended_at ?? undefined,
+  key: row.session_key ?? undefined,
   context: fromJson(row.context_json, objectSchema, "sessions.context_json", row.id),
 });
 
@@ -89,6 +105,10 @@ export const toRunRow = (run: RunRecord): RunRow => ({
   started_at: optionalMs(run.startedAt),
   finished_at: optionalMs(run.finishedAt),
   deadline_at: wholeMs(run.deadlineAt),
+  options_json: toJson(run.options),
+  device_tools_json: toJson(run.deviceTools),
+  output_json: toJson(run.output),
+  failure_json: toJson(run.failure),
   version: run.version,
 });
 
@@ -104,6 +124,10 @@ export const toRun = (row: RunRow): RunRecord => ({
   startedAt: row.started_at ?? undefined,
   finishedAt: row.finished_at ?? undefined,
   deadlineAt: row.deadline_at,
+  options: fromOptionalJson(row.options_json, optionsSchema, "runs.options_json", row.id),
+  deviceTools: fromOptionalJson(row.device_tools_json, deviceToolsSchema, "runs.device_tools_json", row.id),
+  output: fromOptionalJson(row.output_json, objectSchema, "runs.output_json", row.id),
+  failure: fromOptionalJson(row.failure_json, failureSchema, "runs.failure_json", row.id),
   version: row.version,
 });
 
@@ -113,6 +137,8 @@ export function toRunColumns(patch: RunPatch): Partial<RunRow> {
   if (patch.status !== undefined) columns.status = patch.status;
   if ("reply" in patch) columns.reply = patch.reply ?? null;
   if ("error" in patch) columns.error_json = toJson(patch.error);
+  if ("output" in patch) columns.output_json = toJson(patch.output);
+  if ("failure" in patch) columns.failure_json = toJson(patch.failure);
   if ("startedAt" in patch) columns.started_at = optionalMs(patch.startedAt);
   if ("finishedAt" in patch) columns.finished_at = optionalMs(patch.finishedAt);
   return columns;
@@ -147,6 +173,7 @@ export const toWaitRow = (wait: WaitRecord): WaitRow => ({
   state: wait.state,
   deadline_at: wholeMs(wait.deadlineAt),
   call_ids_json: JSON.stringify(wait.callIds),
+  answer_digest: wait.answerDigest ?? null,
 });
 
 export const toWait = (row: WaitRow): WaitRecord => ({
@@ -159,6 +186,7 @@ export const toWait = (row: WaitRow): WaitRecord => ({
   state: row.state,
   deadlineAt: row.deadline_at,
   callIds: fromJson(row.call_ids_json, stringsSchema, "waits.call_ids_json", row.id),
+  answerDigest: row.answer_digest ?? undefined,
 });
 
 export const toCallRow = (call: CallRecord): CallRow => ({
@@ -181,6 +209,11 @@ export const toCallRow = (call: CallRecord): CallRow => ({
   result_json: toJson(call.result),
   outcome: call.outcome ?? null,
   result_digest: call.resultDigest ?? null,
+  token_hash: call.tokenHash ?? null,
+  sealed_token: call.sealedToken ?? null,
+  arguments_digest: call.argumentsDigest ?? null,
+  answered_by: call.answeredBy ?? null,
+  late_json: toJson(call.late),
   created_at: wholeMs(call.createdAt),
   settled_at: optionalMs(call.settledAt),
   used_at: optionalMs(call.usedAt),
@@ -207,6 +240,11 @@ export const toCall = (row: CallRow): CallRecord => ({
   result: fromOptionalJson(row.result_json, z.unknown(), "calls.result_json", row.id),
   outcome: row.outcome ?? undefined,
   resultDigest: row.result_digest ?? undefined,
+  tokenHash: row.token_hash ?? undefined,
+  sealedToken: row.sealed_token ?? undefined,
+  argumentsDigest: row.arguments_digest ?? undefined,
+  answeredBy: row.answered_by ?? undefined,
+  late: fromOptionalJson(row.late_json, lateSchema, "calls.late_json", row.id),
   createdAt: row.created_at,
   settledAt: row.settled_at ?? undefined,
   usedAt: row.used_at ?? undefined,
@@ -224,6 +262,9 @@ export function toCallColumns(patch: CallPatch): Partial<CallRow> {
   if ("result" in patch) columns.result_json = toJson(patch.result);
   if ("outcome" in patch) columns.outcome = patch.outcome ?? null;
   if ("resultDigest" in patch) columns.result_digest = patch.resultDigest ?? null;
+  if ("sealedToken" in patch) columns.sealed_token = patch.sealedToken ?? null;
+  if ("answeredBy" in patch) columns.answered_by = patch.answeredBy ?? null;
+  if ("late" in patch) columns.late_json = toJson(patch.late);
   if ("settledAt" in patch) columns.settled_at = optionalMs(patch.settledAt);
   if ("usedAt" in patch) columns.used_at = optionalMs(patch.usedAt);
   return columns;
@@ -275,6 +316,92 @@ export const toUpload = (row: UploadRow): UploadRecord => ({
   mediaType: row.media_type,
   size: row.size,
   sealedContent: row.sealed_content,
+  createdAt: row.created_at,
+});
+
+export const toFrame = (row: FrameRow): StoredFrame => ({
+  runId: row.run_id,
+  seq: row.seq,
+  at: row.at,
+  type: row.type,
+  data: fromJson(row.data_json, objectSchema, "frames.data_json", `${row.run_id}/${row.seq}`),
+});
+
+export const toToolRow = (tool: ToolRecord): ToolRow => ({
+  slug: tool.slug,
+  kind: tool.kind,
+  owner: tool.owner ?? null,
+  client_owned: tool.clientOwned ? 1 : 0,
+  effect: tool.effect,
+  description: tool.description,
+  input_schema_json: JSON.stringify(tool.inputSchema),
+  config_json: JSON.stringify(tool.config),
+  created_at: wholeMs(tool.createdAt),
+});
+
+export const toTool = (row: ToolRow): ToolRecord => ({
+  slug: row.slug,
+  kind: row.kind,
+  owner: row.owner ?? undefined,
+  clientOwned: row.client_owned === 1,
+  effect: row.effect,
+  description: row.description,
+  inputSchema: fromJson(row.input_schema_json, objectSchema, "tools.input_schema_json", row.slug),
+  config: fromJson(row.config_json, objectSchema, "tools.config_json", row.slug),
+  createdAt: row.created_at,
+});
+
+export const toCallbackRow = (callback: Omit<CallbackRecord, "frameSeq">): Omit<CallbackRow, "frame_seq"> => ({
+  id: callback.id,
+  run_id: callback.runId,
+  sealed_url: callback.sealedUrl,
+  state: callback.state,
+  attempts: callback.attempts,
+  due_at: wholeMs(callback.dueAt),
+  last_error: callback.lastError ?? null,
+  created_at: wholeMs(callback.createdAt),
+  finished_at: optionalMs(callback.finishedAt),
+  version: callback.version,
+});
+
+export const toCallback = (row: CallbackRow): CallbackRecord => ({
+  id: row.id,
+  runId: row.run_id,
+  frameSeq: row.frame_seq,
+  sealedUrl: row.sealed_url,
+  state: row.state,
+  attempts: row.attempts,
+  dueAt: row.due_at,
+  lastError: row.last_error ?? undefined,
+  createdAt: row.created_at,
+  finishedAt: row.finished_at ?? undefined,
+  version: row.version,
+});
+
+/** As {@link toRunColumns}. */
+export function toCallbackColumns(patch: CallbackPatch): Partial<CallbackRow> {
+  const columns: Partial<CallbackRow> = {};
+  if (patch.state !== undefined) columns.state = patch.state;
+  if (patch.attempts !== undefined) columns.attempts = patch.attempts;
+  if (patch.dueAt !== undefined) columns.due_at = wholeMs(patch.dueAt);
+  if ("lastError" in patch) columns.last_error = patch.lastError ?? null;
+  if ("finishedAt" in patch) columns.finished_at = optionalMs(patch.finishedAt);
+  return columns;
+}
+
+export const toIdempotencyRow = (record: IdempotencyRecord): IdempotencyRow => ({
+  owner: record.owner ?? "",
+  key: record.key,
+  request_digest: record.requestDigest,
+  run_id: record.runId,
+  created_at: wholeMs(record.createdAt),
+});
+
+export const toIdempotency = (row: IdempotencyRow): IdempotencyRecord => ({
+  owner: row.owner === "" ? undefined : row.owner,
+  key: row.key,
+  requestDigest: row.request_digest,
+  runId: row.run_id,
   createdAt: row.created_at,
 });
 

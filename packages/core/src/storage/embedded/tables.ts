@@ -3,7 +3,15 @@
  * Times are milliseconds since the epoch; columns that end in `_json` hold JSON text.
  */
 import type { Outcome, RunStatus, SessionEventType } from "@leafmesh/protocol";
-import type { CallFace, CallRecord, CallState, OfferRecord, WaitRecord } from "../contract.ts";
+import type {
+  CallbackRecord,
+  CallFace,
+  CallRecord,
+  CallState,
+  OfferRecord,
+  ToolRecord,
+  WaitRecord,
+} from "../contract.ts";
 
 export interface SessionRow {
   id: string;
@@ -14,6 +22,9 @@ export interface SessionRow {
   last_active_at: number;
   ended_at: number | null;
   context_json: string;
+  session_key: string | null;
+  /** 1 once a stream of the session said that it executes calls. */
+  executor_declared: number;
 }
 
 export interface DeviceRow {
@@ -38,6 +49,10 @@ export interface RunRow {
   started_at: number | null;
   finished_at: number | null;
   deadline_at: number;
+  options_json: string | null;
+  device_tools_json: string | null;
+  output_json: string | null;
+  failure_json: string | null;
   version: number;
 }
 
@@ -61,6 +76,7 @@ export interface WaitRow {
   state: WaitRecord["state"];
   deadline_at: number;
   call_ids_json: string;
+  answer_digest: string | null;
 }
 
 export interface CallRow {
@@ -83,6 +99,11 @@ export interface CallRow {
   result_json: string | null;
   outcome: Outcome | null;
   result_digest: string | null;
+  token_hash: string | null;
+  sealed_token: string | null;
+  arguments_digest: string | null;
+  answered_by: string | null;
+  late_json: string | null;
   created_at: number;
   settled_at: number | null;
   used_at: number | null;
@@ -118,6 +139,49 @@ export interface UploadRow {
   created_at: number;
 }
 
+export interface FrameRow {
+  run_id: string;
+  seq: number;
+  at: number;
+  type: string;
+  data_json: string;
+}
+
+export interface ToolRow {
+  slug: string;
+  kind: string;
+  owner: string | null;
+  client_owned: number;
+  effect: ToolRecord["effect"];
+  description: string;
+  input_schema_json: string;
+  config_json: string;
+  created_at: number;
+}
+
+export interface CallbackRow {
+  id: string;
+  run_id: string;
+  frame_seq: number;
+  sealed_url: string;
+  state: CallbackRecord["state"];
+  attempts: number;
+  due_at: number;
+  last_error: string | null;
+  created_at: number;
+  finished_at: number | null;
+  version: number;
+}
+
+export interface IdempotencyRow {
+  /** '' stands for none. */
+  owner: string;
+  key: string;
+  request_digest: string;
+  run_id: string;
+  created_at: number;
+}
+
 export interface Tables {
   sessions: SessionRow;
   devices: DeviceRow;
@@ -128,6 +192,10 @@ export interface Tables {
   offers: OfferRow;
   events: EventRow;
   uploads: UploadRow;
+  frames: FrameRow;
+  tools: ToolRow;
+  callbacks: CallbackRow;
+  idempotency_keys: IdempotencyRow;
   /** One row that a probe writes to. */
   probe: { id: number; count: number };
   migrations: { version: number; name: string; applied_at: number };

@@ -3,13 +3,17 @@ import { sql } from "kysely";
 import { builder } from "./compile.ts";
 import type { Prepare, Statement } from "./statements.ts";
 import type {
+  CallbackRow,
   CallRow,
   DeviceRow,
   EventRow,
+  FrameRow,
+  IdempotencyRow,
   MessageRow,
   OfferRow,
   RunRow,
   SessionRow,
+  ToolRow,
   UploadRow,
   WaitRow,
 } from "./tables.ts";
@@ -26,6 +30,8 @@ export function prepareWrites(prepare: Prepare) {
         last_active_at: row.last_active_at,
         ended_at: row.ended_at,
         context_json: row.context_json,
+        session_key: row.session_key,
+        executor_declared: row.executor_declared,
       }),
     ),
     sessionEnd: prepare((row: { id: string }) =>
@@ -72,6 +78,10 @@ export function prepareWrites(prepare: Prepare) {
         started_at: row.started_at,
         finished_at: row.finished_at,
         deadline_at: row.deadline_at,
+        options_json: row.options_json,
+        device_tools_json: row.device_tools_json,
+        output_json: row.output_json,
+        failure_json: row.failure_json,
         version: row.version,
       }),
     ),
@@ -109,10 +119,16 @@ export function prepareWrites(prepare: Prepare) {
         state: row.state,
         deadline_at: row.deadline_at,
         call_ids_json: row.call_ids_json,
+        answer_digest: row.answer_digest,
       }),
     ),
-    moveWait: prepare((row: { id: string; from: WaitRow["state"]; to: WaitRow["state"] }) =>
-      builder.updateTable("waits").set({ state: row.to }).where("id", "=", row.id).where("state", "=", row.from),
+    moveWait: prepare(
+      (row: { id: string; from: WaitRow["state"]; to: WaitRow["state"]; answer_digest: string | null }) =>
+        builder
+          .updateTable("waits")
+          .set({ state: row.to, answer_digest: sql<string | null>`coalesce(${row.answer_digest}, answer_digest)` })
+          .where("id", "=", row.id)
+          .where("state", "=", row.from),
     ),
     waitExists: prepare((row: { id: string }) => builder.selectFrom("waits").select("id").where("id", "=", row.id)),
 
@@ -137,6 +153,11 @@ export function prepareWrites(prepare: Prepare) {
         result_json: row.result_json,
         outcome: row.outcome,
         result_digest: row.result_digest,
+        token_hash: row.token_hash,
+        sealed_token: row.sealed_token,
+        arguments_digest: row.arguments_digest,
+        answered_by: row.answered_by,
+        late_json: row.late_json,
         created_at: row.created_at,
         settled_at: row.settled_at,
         used_at: row.used_at,
@@ -194,7 +215,97 @@ export function prepareWrites(prepare: Prepare) {
     deleteUploads: prepare((row: { session_id: string }) =>
       builder.deleteFrom("uploads").where("session_id", "=", row.session_id),
     ),
+    forgetTokens: prepare((row: { session_id: string }) =>
+      builder
+        .updateTable("calls")
+        .set({ token_hash: null, sealed_token: null })
+        .where("session_id", "=", row.session_id)
+        .where("token_hash", "is not", null),
+    ),
+
+    insertFrame: prepare((row: Omit<FrameRow, "seq">) =>
+      builder
+        .insertInto("frames")
+        .values({
+          run_id: row.run_id,
+          seq: sql<number>`(select coalesce(max(seq), 0) + 1 from frames where run_id = ${row.run_id})`,
+          at: row.at,
+          type: row.type,
+          data_json: row.data_json,
+        })
+        .returning("seq"),
+    ),
+
+    insertTool: prepare((row: ToolRow) =>
+      builder.insertInto("tools").values({
+        slug: row.slug,
+        kind: row.kind,
+        owner: row.owner,
+        client_owned: row.client_owned,
+        effect: row.effect,
+        description: row.description,
+        input_schema_json: row.input_schema_json,
+        config_json: row.config_json,
+        created_at: row.created_at,
+      }),
+    ),
+    deleteTool: prepare((row: { slug: string }) => builder.deleteFrom("tools").where("slug", "=", row.slug)),
+
+    lastFrame: prepare((row: { run_id: string }) =>
+      builder.selectFrom("frames").select(sql<number | null>`max(seq)`.as("seq")).where("run_id", "=", row.run_id),
+    ),
+    insertCallback: prepare((row: CallbackRow) =>
+      builder.insertInto("callbacks").values({
+        id: row.id,
+        run_id: row.run_id,
+        frame_seq: row.frame_seq,
+        sealed_url: row.sealed_url,
+        state: row.state,
+        attempts: row.attempts,
+        due_at: row.due_at,
+        last_error: row.last_error,
+        created_at: row.created_at,
+        finished_at: row.finished_at,
+        version: row.version,
+      }),
+    ),
+    updateCallback: byColumns<CallbackRow>((columns) =>
+      prepare((row: CallbackRow & { seen: number }) =>
+        builder
+          .updateTable("callbacks")
+          .set(pick<CallbackRow>(row, columns))
+          .where("id", "=", row.id)
+          .where("version", "=", row.seen),
+      ),
+    ),
+    callbackExists: prepare((row: { id: string }) =>
+      builder.selectFrom("callbacks").select("id").where("id", "=", row.id),
+    ),
+
+    insertIdempotency: prepare((row: IdempotencyRow) =>
+      builder.insertInto("idempotency_keys").values({
+        owner: row.owner,
+        key: row.key,
+        request_digest: row.request_digest,
+        run_id: row.run_id,
+        created_at: row.created_at,
+      }),
+    ),
+    forgetIdempotency: prepare((row: { before: number }) =>
+      builder.deleteFrom("idempotency_keys").where("created_at", "<", row.before),
+    ),
   };
+}
+
+/** Marks a session whose stream says that it executes calls, once. */
+export function prepareDeclareExecutor(prepare: Prepare): Statement<{ id: string }, unknown> {
+  return prepare((row: { id: string }) =>
+    builder
+      .updateTable("sessions")
+      .set({ executor_declared: 1 })
+      .where("id", "=", row.id)
+      .where("executor_declared", "=", 0),
+  );
 }
 
 /** An update that names the version it saw, and the columns to set. */

@@ -1,14 +1,18 @@
 import type { StoredEvent } from "@leafmesh/protocol";
-import type { CommitResult, Write } from "../contract.ts";
+import type { CommitResult, StoredFrame, Write } from "../contract.ts";
 import {
+  toCallbackColumns,
+  toCallbackRow,
   toCallColumns,
   toCallRow,
   toDeviceRow,
+  toIdempotencyRow,
   toMessageRow,
   toOfferRow,
   toRunColumns,
   toRunRow,
   toSessionRow,
+  toToolRow,
   toUploadRow,
   toWaitRow,
   wholeMs,
@@ -18,8 +22,14 @@ import { prepareWrites } from "./write-statements.ts";
 
 export type Refusal = Extract<CommitResult, { committed: false }>["reason"];
 
-/** Does one write inside the transaction that is open; appends stored events to `events`. */
-export type ApplyWrite = (write: Write, events: StoredEvent[]) => Refusal | undefined;
+/** What a commit brings to listeners. */
+export interface Announced {
+  readonly events: StoredEvent[];
+  readonly frames: StoredFrame[];
+}
+
+/** Does one write inside the transaction that is open; adds what it stored for listeners to `announced`. */
+export type ApplyWrite = (write: Write, announced: Announced) => Refusal | undefined;
 
 /**
  * A taken id or a row that a foreign key does not find shows as a violated constraint, which the caller turns into a
@@ -48,7 +58,15 @@ export function createApplyWrite(prepare: Prepare): ApplyWrite {
     return { ...write.event, seq: row.seq, session_id: write.sessionId, ts: at / 1000 };
   };
 
-  return function applyWrite(write, events) {
+  const appendFrame = ({ runId, at, frame }: Extract<Write, { kind: "frame.append" }>): StoredFrame => {
+    const { type, data } = frame;
+    const storedAt = wholeMs(at);
+    const row = statements.insertFrame.get({ run_id: runId, at: storedAt, type, data_json: JSON.stringify(data) });
+    if (!row) throw new Error("an inserted frame gave back no sequence number");
+    return { type, data, runId, seq: row.seq, at: storedAt };
+  };
+
+  return function applyWrite(write, { events, frames }) {
     switch (write.kind) {
       case "session.create":
         statements.insertSession.run(toSessionRow(write.session));
@@ -66,6 +84,7 @@ export function createApplyWrite(prepare: Prepare): ApplyWrite {
         }
         statements.deleteDevices.run({ session_id: write.sessionId });
         statements.deleteUploads.run({ session_id: write.sessionId });
+        statements.forgetTokens.run({ session_id: write.sessionId });
         return undefined;
 
       case "devices.replace": {
@@ -101,8 +120,8 @@ export function createApplyWrite(prepare: Prepare): ApplyWrite {
       }
 
       case "wait.update": {
-        const { waitId: id, from, to } = write;
-        if (statements.moveWait.run({ id, from, to }) > 0) return undefined;
+        const { waitId: id, from, to, answerDigest = null } = write;
+        if (statements.moveWait.run({ id, from, to, answer_digest: answerDigest }) > 0) return undefined;
         return statements.waitExists.get({ id }) ? "conflict" : "missing";
       }
 
@@ -136,6 +155,40 @@ export function createApplyWrite(prepare: Prepare): ApplyWrite {
         if (!refusal) statements.insertUpload.run(toUploadRow(write.upload));
         return refusal;
       }
+
+      case "frame.append":
+        frames.push(appendFrame(write));
+        return undefined;
+
+      case "tool.create":
+        statements.insertTool.run(toToolRow(write.tool));
+        return undefined;
+
+      case "tool.delete":
+        return statements.deleteTool.run({ slug: write.slug }) > 0 ? undefined : "missing";
+
+      case "callback.create": {
+        const row = toCallbackRow(write.callback);
+        const frame_seq = statements.lastFrame.get({ run_id: row.run_id })?.seq ?? undefined;
+        if (frame_seq === undefined) return "missing";
+        statements.insertCallback.run({ ...row, frame_seq });
+        return undefined;
+      }
+
+      case "callback.update": {
+        const { callbackId: id, version } = write;
+        const columns = toCallbackColumns(write.patch);
+        const changed = statements.updateCallback({ ...columns, id, seen: version, version: version + 1 });
+        return changed > 0 ? undefined : statements.callbackExists.get({ id }) ? "conflict" : "missing";
+      }
+
+      case "idempotency.create":
+        statements.insertIdempotency.run(toIdempotencyRow(write.idempotency));
+        return undefined;
+
+      case "idempotency.forget":
+        statements.forgetIdempotency.run({ before: wholeMs(write.before) });
+        return undefined;
 
       default:
         throw new TypeError(`unknown write: ${JSON.stringify(write satisfies never)}`);

@@ -18,6 +18,9 @@ import {
 /** The owner of some of the sessions; the others have none. */
 export const OWNER = "app";
 
+/** The key of some of the sessions. */
+export const KEY = "visitor-42";
+
 /** Few ids of each kind, so that writes meet each other. */
 export const idsOf = (kind: string): [string, string, string] => [`${kind}0`, `${kind}1`, `${kind}2`];
 
@@ -40,12 +43,14 @@ const callState = fc.constantFrom<CallState>(...OPEN_CALL_STATES, ...SETTLED_CAL
 const waitState = fc.constantFrom("open", "complete", "continued", "expired", "cancelled");
 const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
 
-const sessionCreate = fc.record({ session, at, owner: optional(fc.constant(OWNER)) }).map(
-  ({ session, at, owner }): Write => ({
-    kind: "session.create",
-    session: aSession(session, { owner, createdAt: at, lastActiveAt: at }),
-  }),
-);
+const sessionCreate = fc
+  .record({ session, at, owner: optional(fc.constant(OWNER)), key: optional(fc.constant(KEY)) })
+  .map(
+    ({ session, at, owner, key }): Write => ({
+      kind: "session.create",
+      session: aSession(session, { owner, key, createdAt: at, lastActiveAt: at }),
+    }),
+  );
 
 const sessionTouch = fc
   .record({ sessionId: session, at, context: optional(fc.dictionary(text, text, { noNullPrototype: true })) })
@@ -76,7 +81,16 @@ const runUpdate = fc
   .record({
     runId: id("r"),
     version,
-    patch: fc.record({ status, reply: optional(text), finishedAt: optional(at) }, { requiredKeys: [] }),
+    patch: fc.record(
+      {
+        status,
+        reply: optional(text),
+        finishedAt: optional(at),
+        output: optional(fc.dictionary(text, text, { noNullPrototype: true })),
+        failure: optional(fc.record({ class: text, detail: text }, { noNullPrototype: true })),
+      },
+      { requiredKeys: [] },
+    ),
   })
   .map((update): Write => ({ kind: "run.update", ...update }));
 
@@ -92,13 +106,17 @@ const waitCreate = fc.record({ id: id("w"), run: id("r"), session }).map(
 );
 
 const waitUpdate = fc
-  .record({ waitId: id("w"), from: waitState, to: waitState })
+  .record({ waitId: id("w"), from: waitState, to: waitState, answerDigest: optional(text) })
   .map((update): Write => ({ kind: "wait.update", ...update }));
 
 const callCreate = fc.record({ id: id("c"), wait: id("w"), run: id("r"), session, at }).map(
   ({ id, wait, run, session, at }): Write => ({
     kind: "call.create",
-    call: aCall(id, { id: wait, runId: run, sessionId: session }, { createdAt: at }),
+    call: aCall(
+      id,
+      { id: wait, runId: run, sessionId: session },
+      { createdAt: at, tokenHash: `hash-${id}`, sealedToken: "sealed" },
+    ),
   }),
 );
 
@@ -107,7 +125,14 @@ const callUpdate = fc
     callId: id("c"),
     version,
     patch: fc.record(
-      { state: callState, device: optional(text), result: fc.jsonValue({ stringUnit: "grapheme" }), settledAt: at },
+      {
+        state: callState,
+        device: optional(text),
+        result: fc.jsonValue({ stringUnit: "grapheme" }),
+        settledAt: at,
+        sealedToken: fc.constant(undefined),
+        late: optional(fc.record({ at, digest: text, result: text }, { noNullPrototype: true })),
+      },
       { requiredKeys: [] },
     ),
   })
@@ -125,6 +150,28 @@ const uploadCreate = fc
   .record({ id: id("u"), session })
   .map(({ id, session }): Write => ({ kind: "upload.create", upload: anUpload(id, session) }));
 
+const frameAppend = fc
+  .record({ runId: id("r"), at, type: fc.constantFrom("suspend", "resume"), text })
+  .map(({ runId, at, type, text }): Write => ({ kind: "frame.append", runId, at, frame: { type, data: { text } } }));
+
+const callbackCreate = fc.record({ id: id("n"), runId: id("r"), at }).map(
+  ({ id, runId, at }): Write => ({
+    kind: "callback.create",
+    callback: { id, runId, sealedUrl: "sealed", state: "waiting", attempts: 0, dueAt: at, createdAt: at, version: 1 },
+  }),
+);
+
+const callbackUpdate = fc
+  .record({
+    callbackId: id("n"),
+    version,
+    patch: fc.record(
+      { state: fc.constantFrom("waiting", "delivered", "given_up"), attempts: fc.nat(9), dueAt: at },
+      { requiredKeys: [] },
+    ),
+  })
+  .map((update): Write => ({ kind: "callback.update", ...update }));
+
 const write = fc.oneof(
   { weight: 3, arbitrary: sessionCreate },
   { weight: 2, arbitrary: sessionTouch },
@@ -140,6 +187,9 @@ const write = fc.oneof(
   { weight: 3, arbitrary: offerAppend },
   { weight: 6, arbitrary: eventAppend },
   { weight: 3, arbitrary: uploadCreate },
+  { weight: 4, arbitrary: frameAppend },
+  { weight: 3, arbitrary: callbackCreate },
+  { weight: 3, arbitrary: callbackUpdate },
 );
 
 /** Histories of commits of which about as many are refused as are not. */

@@ -1,12 +1,16 @@
 /** The contract of a backend in the plainest form: arrays in memory, searched from front to back. */
 import type {
+  CallbackRecord,
   CallRecord,
   CommitResult,
   DeviceRecord,
+  IdempotencyRecord,
   MessageRecord,
   OfferRecord,
   RunRecord,
   SessionRecord,
+  StoredFrame,
+  ToolRecord,
   UploadRecord,
   WaitRecord,
   Write,
@@ -26,6 +30,10 @@ interface State {
   offers: OfferRecord[];
   events: StoredEvent[];
   uploads: UploadRecord[];
+  frames: StoredFrame[];
+  tools: ToolRecord[];
+  callbacks: Changeable<CallbackRecord>[];
+  idempotency: IdempotencyRecord[];
 }
 
 export interface BackendModel {
@@ -44,6 +52,10 @@ export function createBackendModel(): BackendModel {
     offers: [],
     events: [],
     uploads: [],
+    frames: [],
+    tools: [],
+    callbacks: [],
+    idempotency: [],
   };
 
   return {
@@ -75,6 +87,17 @@ function liveSession(state: State, id: string): Refusal | undefined {
   return session.endedAt === undefined ? undefined : "conflict";
 }
 
+function holdsKey(state: State, { key, owner }: SessionRecord): boolean {
+  if (key === undefined) return false;
+  return state.sessions.some(
+    (session) => session.endedAt === undefined && session.key === key && session.owner === owner,
+  );
+}
+
+function framesOf(state: State, runId: string): readonly StoredFrame[] {
+  return state.frames.filter((frame) => frame.runId === runId);
+}
+
 function update(
   records: readonly { readonly id: string; version: number }[],
   id: string,
@@ -91,7 +114,7 @@ function update(
 function apply(state: State, write: Write, events: StoredEvent[]): Refusal | undefined {
   switch (write.kind) {
     case "session.create":
-      if (has(state.sessions, write.session.id)) return "exists";
+      if (has(state.sessions, write.session.id) || holdsKey(state, write.session)) return "exists";
       state.sessions.push({ ...write.session });
       return undefined;
     case "session.touch": {
@@ -107,6 +130,9 @@ function apply(state: State, write: Write, events: StoredEvent[]): Refusal | und
       session.endedAt = write.at;
       state.devices = state.devices.filter((device) => device.sessionId !== session.id);
       state.uploads = state.uploads.filter((upload) => upload.sessionId !== session.id);
+      for (const call of state.calls) {
+        if (call.sessionId === session.id) Object.assign(call, { tokenHash: undefined, sealedToken: undefined });
+      }
       return undefined;
     }
     case "devices.replace": {
@@ -146,6 +172,7 @@ function apply(state: State, write: Write, events: StoredEvent[]): Refusal | und
       if (!wait) return "missing";
       if (wait.state !== write.from) return "conflict";
       wait.state = write.to;
+      if (write.answerDigest !== undefined) wait.answerDigest = write.answerDigest;
       return undefined;
     }
     case "call.create": {
@@ -178,5 +205,39 @@ function apply(state: State, write: Write, events: StoredEvent[]): Refusal | und
       state.uploads.push(write.upload);
       return undefined;
     }
+    case "frame.append": {
+      const { runId, at, frame } = write;
+      if (!has(state.runs, runId)) return "missing";
+      state.frames.push({ ...frame, runId, at, seq: framesOf(state, runId).length + 1 });
+      return undefined;
+    }
+    case "tool.create":
+      if (state.tools.some((tool) => tool.slug === write.tool.slug)) return "exists";
+      state.tools.push(write.tool);
+      return undefined;
+    case "tool.delete": {
+      const kept = state.tools.filter((tool) => tool.slug !== write.slug);
+      if (kept.length === state.tools.length) return "missing";
+      state.tools = kept;
+      return undefined;
+    }
+    case "callback.create": {
+      const frameSeq = framesOf(state, write.callback.runId).length;
+      if (frameSeq === 0) return "missing";
+      if (has(state.callbacks, write.callback.id)) return "exists";
+      state.callbacks.push({ ...write.callback, frameSeq });
+      return undefined;
+    }
+    case "callback.update":
+      return update(state.callbacks, write.callbackId, write.version, write.patch);
+    case "idempotency.create": {
+      const { owner, key } = write.idempotency;
+      if (state.idempotency.some((other) => other.owner === owner && other.key === key)) return "exists";
+      state.idempotency.push(write.idempotency);
+      return undefined;
+    }
+    case "idempotency.forget":
+      state.idempotency = state.idempotency.filter((record) => record.createdAt >= write.before);
+      return undefined;
   }
 }

@@ -1,7 +1,7 @@
 import type { Backend } from "@leafmesh/core/storage";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { arbitraryCommits, idsOf, OWNER } from "./arbitrary-commits.ts";
+import { arbitraryCommits, idsOf, KEY, OWNER } from "./arbitrary-commits.ts";
 import { type BackendModel, createBackendModel } from "./model.ts";
 import { T0 } from "./records.ts";
 
@@ -26,6 +26,14 @@ async function expectSame(backend: Backend, { state }: BackendModel): Promise<vo
   }
   for (const id of idsOf("r")) {
     expect(await backend.run(id)).toEqual(state.runs.find((run) => run.id === id));
+    const frames = state.frames.filter((frame) => frame.runId === id);
+    expect(await backend.frames(id)).toEqual(frames);
+    expect(await backend.frames(id, { after: 1, limit: 2, types: ["suspend"] })).toEqual(
+      frames.filter((frame) => frame.seq > 1 && frame.type === "suspend").slice(0, 2),
+    );
+    expect(await backend.waits({ runId: id, states: ["open"] })).toEqual(
+      state.waits.filter((wait) => wait.runId === id && wait.state === "open"),
+    );
     const open = oldest(state.calls.filter((call) => call.runId === id && call.state === "created"));
     expect(await backend.calls({ runId: id, states: ["created"] })).toEqual(open);
   }
@@ -40,6 +48,17 @@ async function expectSame(backend: Backend, { state }: BackendModel): Promise<vo
       state.uploads.find((candidate) => candidate.id === id),
     );
   }
+
+  for (const owner of [OWNER, undefined]) {
+    expect(await backend.sessionByKey(owner, KEY)).toEqual(
+      state.sessions.find((session) => session.key === KEY && session.owner === owner && session.endedAt === undefined),
+    );
+  }
+  expect(await backend.dueCallbacks(T0 + 3, 10)).toEqual(
+    state.callbacks
+      .filter((callback) => callback.state === "waiting" && callback.dueAt <= T0 + 3)
+      .sort((left, right) => left.dueAt - right.dueAt),
+  );
 
   const owned = state.sessions.filter((session) => session.owner === OWNER);
   const isOpen = (sessionId: string) =>
