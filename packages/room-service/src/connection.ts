@@ -45,6 +45,7 @@ export class Connection implements Link {
   #pinged = false;
   #highestAck = 0;
   #corked = false;
+  #ackDue: { readonly seq: number; readonly timer: NodeJS.Immediate } | undefined;
 
   constructor(webSocket: WebSocket, socket: Duplex, context: ConnectionContext, events: ConnectionEvents) {
     this.#webSocket = webSocket;
@@ -70,8 +71,12 @@ export class Connection implements Link {
 
   send(frame: OutboundFrame): void {
     if (this.#phase === "over") return;
-    this.#cork();
-    this.#webSocket.send(JSON.stringify(frame));
+    if (frame.type === "ack") {
+      this.#acknowledgeSoon(frame.seq);
+      return;
+    }
+    this.#acknowledge();
+    this.#write(frame);
     const { buffer_bytes, frame: largest } = this.#context.limits;
     if (this.#webSocket.bufferedAmount > buffer_bytes + 2 * largest) {
       this.#drop("dropped");
@@ -81,6 +86,7 @@ export class Connection implements Link {
 
   close(code: number, reason: string): void {
     if (this.#phase === "over") return;
+    this.#acknowledge();
     this.#settle("over");
     this.#timer?.cancel();
     // A paused socket would not see the other side's answer to the close frame.
@@ -326,15 +332,30 @@ export class Connection implements Link {
     if (waited) this.#events.settled();
   }
 
+  /** Nobody waits for an acknowledgement: it goes with the next frame, or when the events at hand are done with. */
+  #acknowledgeSoon(seq: number): void {
+    this.#ackDue = { seq, timer: this.#ackDue?.timer ?? setImmediate(() => this.#acknowledge()) };
+  }
+
+  #acknowledge(): void {
+    if (!this.#ackDue) return;
+    const { seq, timer } = this.#ackDue;
+    this.#ackDue = undefined;
+    clearImmediate(timer);
+    if (this.#phase !== "over") this.#write({ type: "ack", seq });
+  }
+
   /** Frames that are sent in one go leave in one packet. */
-  #cork(): void {
-    if (this.#corked) return;
-    this.#corked = true;
-    this.#socket.cork();
-    process.nextTick(() => {
-      this.#corked = false;
-      this.#socket.uncork();
-    });
+  #write(frame: OutboundFrame): void {
+    if (!this.#corked) {
+      this.#corked = true;
+      this.#socket.cork();
+      process.nextTick(() => {
+        this.#corked = false;
+        this.#socket.uncork();
+      });
+    }
+    this.#webSocket.send(JSON.stringify(frame));
   }
 }
 

@@ -53,6 +53,7 @@ export async function openLocalRoom(
     joinWithinMs: request.joinWithinMs,
     purpose: "task",
     approval: request.approval,
+    meshToken: false,
   });
   let sent = 0;
   const seat: Link = {

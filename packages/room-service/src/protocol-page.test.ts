@@ -18,7 +18,7 @@ import {
   serviceFrameSchema,
 } from "@leafmesh/protocol";
 import { describe, expect, it } from "vitest";
-import type { z } from "zod";
+import type * as z from "zod";
 import { CONFORMANCE_TESTS } from "./conformance/index.ts";
 import { MAX_BODY_BYTES } from "./http/body.ts";
 import { parseFrame } from "./room/frames.ts";

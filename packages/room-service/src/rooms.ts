@@ -27,6 +27,8 @@ export interface RoomRequest {
   readonly approval?: Approval | undefined;
   /** An opaque hash from the mesh. */
   readonly deviceRef?: string | undefined;
+  /** Whether the mesh comes over a socket and needs a token for it. */
+  readonly meshToken: boolean;
   readonly onEnded?: (() => void) | undefined;
 }
 
@@ -39,7 +41,8 @@ export interface SeatCredential {
 export interface OpenedRoomHost {
   readonly host: RoomHost;
   readonly device: SeatCredential;
-  readonly mesh: SeatCredential;
+  /** Empty when none was asked for. */
+  readonly meshToken: string;
 }
 
 /** What is known of a room, open or lately closed. */
@@ -84,7 +87,7 @@ export class Rooms {
     const mesh = this.#newToken(request.lifetimeMs);
     const [deviceToken, meshToken] = await Promise.all([
       this.#sign(id, "device", device),
-      this.#sign(id, "mesh", mesh),
+      request.meshToken ? this.#sign(id, "mesh", mesh) : undefined,
     ]);
     if (this.#isOver) throw new Error("the room service is shut down");
     const host = new RoomHost(
@@ -110,7 +113,7 @@ export class Rooms {
       ...(request.approval ? { approval: request.approval } : {}),
       ...(request.deviceRef ? { deviceRef: request.deviceRef } : {}),
     });
-    return { host, device: deviceToken, mesh: meshToken };
+    return { host, device: deviceToken, meshToken: meshToken?.token ?? "" };
   }
 
   /** For a hello: whoever shows a genuine token or resume key need not own the room. */

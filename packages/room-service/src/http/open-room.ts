@@ -71,20 +71,21 @@ export function createOpenRoomRoute(context: HttpContext): OpenRoomRoute {
   }
 
   async function open(body: OpenRoomBody, owner: string, onEnded?: () => void): Promise<OpenedRoom> {
-    const { host, device, mesh } = await rooms.open({
+    const { host, device, meshToken } = await rooms.open({
       owner,
       lifetimeMs: body.ttl_s * 1000,
       joinWithinMs: body.join_within_s * 1000,
       purpose: body.purpose,
       approval: body.approval,
       deviceRef: body.device?.ref,
+      meshToken: true,
       onEnded,
     });
     return {
       room_id: host.state.id,
       expires_at: host.state.expiresAt,
       connect_url: context.connectUrl(),
-      mesh_token: mesh.token,
+      mesh_token: meshToken,
       device_token: device.token,
       device_token_expires_at: Math.floor(device.expiresAtMs / 1000),
       limits: context.limits,

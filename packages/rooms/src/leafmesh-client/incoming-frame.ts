@@ -1,5 +1,5 @@
 import { isJsonDeeperThan, MAX_FRAME_DEPTH, type ServiceFrame, serviceFrameSchema } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import type { DeviceEnvelopeType } from "./mesh-seat.ts";
 import type { Numbered } from "./sequence.ts";
 

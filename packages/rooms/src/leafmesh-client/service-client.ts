@@ -12,7 +12,7 @@ import {
   roomStatusSchema,
   type Secret,
 } from "@leafmesh/protocol";
-import type { z } from "zod";
+import type * as z from "zod";
 import { RoomError, type RoomErrorKind } from "../contract.ts";
 import { connectUrlIssue } from "./addresses.ts";
 import { createJsonClient, type JsonAnswer, type JsonRequest } from "./http-json.ts";
