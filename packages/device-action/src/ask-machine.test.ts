@@ -311,7 +311,7 @@ describe("after the end", () => {
   });
 });
 
-describe("any sequence of events", () => {
+describe("any sequence of events", { timeout: 60_000 }, () => {
   const anyEvent = fc.oneof(
     { weight: 6, arbitrary: fc.constantFrom(...WAITING) },
     {

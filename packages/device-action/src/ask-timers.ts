@@ -22,13 +22,13 @@ export class AskTimers {
   arm(which: Deadline, afterMs: number): void {
     if (which === "grace") {
       this.#grace?.cancel();
-      this.#grace = this.#after(afterMs, () => {
-        this.#grace = this.#after(0, () => this.#passed(which));
+      this.#grace = this.#clock.schedule(afterMs, () => {
+        this.#grace = this.#clock.schedule(0, () => this.#passed(which));
       });
     } else {
       this.#main?.cancel();
-      this.#main = this.#after(afterMs, () => {
-        this.#main = this.#after(0, () => this.#passed(which));
+      this.#main = this.#clock.schedule(afterMs, () => {
+        this.#main = this.#clock.schedule(0, () => this.#passed(which));
       });
     }
   }
@@ -42,9 +42,5 @@ export class AskTimers {
     this.disarmGrace();
     this.#main?.cancel();
     this.#main = undefined;
-  }
-
-  #after(ms: number, run: () => void): Timer {
-    return this.#clock.schedule(ms, run);
   }
 }

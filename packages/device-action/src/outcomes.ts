@@ -69,7 +69,7 @@ function failed(ending: Ending): string {
     case "reply_too_large":
       return "The device answered, but its answer was too large to be passed on. The device may have done it: check before repeating, and ask for less at a time.";
     case "cancelled":
-      return `${taken(ending)}, then it was cancelled. ${CHECK}`;
+      return `${taken(ending)}; then the request was cancelled, or the time of its run was over. ${CHECK}`;
     default:
       return `The mesh failed while the task was with the device, so its answer is not known. ${CHECK}`;
   }
@@ -86,7 +86,7 @@ function notJoined(ending: Ending): string {
     case "device_offline":
       return `The device is offline and could not be rung. ${CERTAIN} Ask the person to bring it online, then try again.`;
     case "cancelled":
-      return `It was cancelled before the device got the task. ${CERTAIN}`;
+      return `The request was cancelled, or the time of its run was over, before the device got the task. ${CERTAIN}`;
     default:
       break;
   }

@@ -30,11 +30,11 @@ function escapeCharacter(character: string): string {
   return escaped;
 }
 
-/** At most `limit` characters (code points), with a mark where something was cut off. */
+/** At most `limit` characters (UTF-16 units), with a mark where something was cut off. Cuts no character in two. */
 export function shorten(text: string, limit: number): string {
   if (text.length <= limit) return text;
-  const characters = [...text];
-  return characters.length <= limit ? text : `${characters.slice(0, limit - 1).join("")}…`;
+  const cut = text.slice(0, limit - 1);
+  return `${/[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut}…`;
 }
 
 /** Whether `value` nests at most `limit` levels of arrays and objects. Does not recurse. */

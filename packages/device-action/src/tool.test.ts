@@ -819,6 +819,72 @@ describe("an end from outside", () => {
   });
 });
 
+describe("an adapter that breaks its contract", () => {
+  it("before the task: nothing happened, and the room is closed", async () => {
+    const world = await createWorld();
+    world.rooms.onRoom = (room) => {
+      room.events[Symbol.asyncIterator] = () => {
+        throw new TypeError("undefined is not a function");
+      };
+    };
+    expect(await told(world.ask())).toMatchObject({ outcome: "unreachable" });
+    expect(world.notifier.rings).toHaveLength(0);
+    await world.clock.advance(0);
+    expect(world.rooms.opened[0]?.timesClosed).toBe(1);
+  });
+
+  it.each([
+    [
+      "throws on sending",
+      (room: ScriptedRoom) => {
+        room.send = () => {
+          throw new TypeError("undefined is not a function");
+        };
+      },
+    ],
+    [
+      "rejects the send",
+      (room: ScriptedRoom) => {
+        room.onTask = () => {
+          throw new TypeError("undefined is not a function");
+        };
+      },
+    ],
+    [
+      "ends its events without a word",
+      (room: ScriptedRoom) => {
+        room.onTask = () => room.events.end();
+      },
+    ],
+  ])("and %s: it may have happened", async (_name, breakIt) => {
+    const world = await createWorld();
+    world.rooms.onRoom = breakIt;
+    const asking = world.ask();
+    const room = await world.rung();
+    room.emit({ type: "joined" });
+    for (let turn = 0; turn < 50; turn++) await world.clock.advance(0);
+    expect(await toldAfter(world, 60_001, asking)).toMatchObject({ outcome: "failed", may_have_happened: true });
+    await world.clock.advance(0);
+    expect(room.timesClosed).toBe(1);
+    expect(world.clock.pendingTimers).toBe(0);
+  });
+
+  it("and does not close: the agent does not wait for it, a stop of the mesh only for so long", async () => {
+    const world = await createWorld();
+    const asking = world.ask();
+    const room = await world.sent();
+    room.close = () => new Promise<never>(() => {});
+    room.cancel = () => new Promise<never>(() => {});
+    await world.action.cancel("ask_1");
+    expect(await told(asking)).toMatchObject({ reason: "cancelled" });
+    expect(world.held.now).toBe(1);
+    const stopping = world.action.stop({ graceMs: 0 });
+    await world.clock.advance(8_000);
+    await stopping;
+    expect(world.held.now).toBe(0);
+  });
+});
+
 describe("after a restart", () => {
   /** Another process on the same store finds the call as `state`. */
   async function found(world: World, begin: () => Promise<unknown>): Promise<ToolResult> {

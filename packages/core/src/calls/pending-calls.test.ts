@@ -167,7 +167,7 @@ describe("a call", () => {
   });
 });
 
-describe("any number of processes", () => {
+describe("any number of processes", { timeout: 60_000 }, () => {
   const step = fc.constantFrom("reaching", "offered", "claimed", "answered", "lost");
 
   it("settle a call once, and all that try agree on how", async () => {
