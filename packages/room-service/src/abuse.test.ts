@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { Secret } from "@leafmesh/protocol";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { encodeFrame, OPCODE, RawWebSocket } from "../testing/raw-web-socket.ts";
 import { deviceFrame, taskFrame, Workbench } from "./conformance/workbench.ts";
-import { encodeFrame, OPCODE, RawWebSocket } from "./raw-web-socket.ts";
 import { type ServeRoomsOptions, serveRooms } from "./serve.ts";
 
 const key = new Secret("a-key-for-the-room-service-tests");

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import { ROOM_PROTOCOL_VERSION, ROOM_VERSION_HEADER, type RoomErrorBody, type RoomErrorCode } from "@leafmesh/protocol";
 
 /** An answer as a value. */
@@ -74,5 +74,3 @@ export function refusalOfUpgrade(reply: Reply, reasonPhrase: string): string {
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${reply.status} ${reasonPhrase}\r\n${head.join("")}\r\n${body}`;
 }
-
-export type Exchange = readonly [request: IncomingMessage, response: ServerResponse];

@@ -5,8 +5,8 @@
 import type { RoomSeat } from "@leafmesh/protocol";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { cancel, createTestRoom, progress, type TestRoom, task } from "../../testing/test-room.ts";
 import type { OutboundFrame, RelayedFrame, SeatFrame } from "./frames.ts";
-import { cancel, createTestRoom, progress, type TestRoom, task } from "./test-room.ts";
 
 const GRACE_MS = 15_000;
 

@@ -1,7 +1,7 @@
 import { ROOM_CLOSE } from "@leafmesh/protocol";
 import { describe, expect, it } from "vitest";
+import { accepted, cancel, closeOf, createTestRoom, progress, reply, sentTo, task } from "../../testing/test-room.ts";
 import { statusOf } from "./state.ts";
-import { accepted, cancel, closeOf, createTestRoom, progress, reply, sentTo, task } from "./test-room.ts";
 
 const MESH = 1;
 const DEVICE = 2;

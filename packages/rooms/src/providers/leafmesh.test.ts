@@ -1,8 +1,8 @@
 import { randomId, silentLogger, systemClock, type TaskEnvelope } from "@leafmesh/protocol";
 import { type ServeRoomsOptions, serveRooms } from "@leafmesh/room-service";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { joinAsDevice, readRoom } from "../../testing/test-device.ts";
 import type { OpenRoom } from "../contract.ts";
-import { joinAsDevice, readRoom } from "../leafmesh-client/test-device.ts";
 import { leafmeshRooms } from "./leafmesh.ts";
 
 const patient = new AbortController().signal;

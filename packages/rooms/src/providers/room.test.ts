@@ -5,8 +5,8 @@ import { type RoomServer, type ServeRoomsOptions, serveRooms } from "@leafmesh/r
 import { startTcpProxy } from "@leafmesh/testkit/mosquitto";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocketServer } from "ws";
+import { joinAsDevice, readRoom } from "../../testing/test-device.ts";
 import type { OpenRoom, Room, RoomProvider } from "../contract.ts";
-import { joinAsDevice, readRoom } from "../leafmesh-client/test-device.ts";
 import { customRoom } from "./room.ts";
 
 const KEY = "the-mesh-key-for-the-room-service";

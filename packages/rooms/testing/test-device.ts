@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { ROOM_SUBPROTOCOL, type ServiceFrame, serviceFrameSchema } from "@leafmesh/protocol";
 import { WebSocket } from "ws";
-import type { Room, RoomEvent } from "../contract.ts";
+import type { Room, RoomEvent } from "../src/contract.ts";
 
 export interface TestDevice {
   readonly frames: readonly ServiceFrame[];

@@ -1,8 +1,8 @@
 /** A room without sockets for tests: inputs in, effects out, the clock moved by hand. */
 import { DEFAULT_ROOM_LIMITS, type RoomLimits, type RoomSeat } from "@leafmesh/protocol";
-import type { OutboundFrame, RelayedFrame } from "./frames.ts";
-import { type LinkId, newRoom, type RoomEffect, type RoomInput, type RoomState } from "./state.ts";
-import { type StepRoom, stepRoom } from "./step.ts";
+import type { OutboundFrame, RelayedFrame } from "../src/room/frames.ts";
+import { type LinkId, newRoom, type RoomEffect, type RoomInput, type RoomState } from "../src/room/state.ts";
+import { type StepRoom, stepRoom } from "../src/room/step.ts";
 
 export interface TestRoom {
   readonly state: RoomState;
