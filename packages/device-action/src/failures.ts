@@ -45,8 +45,3 @@ export function roomFailureEnding(kind: RoomErrorKind, when: "before" | "sending
       return kind satisfies never;
   }
 }
-
-/** Whether a second try inside the ask's time can help. */
-export function isWorthARetry(kind: RoomErrorKind): boolean {
-  return kind === "rate" || kind === "unavailable";
-}
