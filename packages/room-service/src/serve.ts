@@ -19,9 +19,12 @@ export interface RoomServer {
   close(): Promise<void>;
 }
 
+/** Connections beside those of the seats. */
+const HTTP_CONNECTIONS = 1000;
+
 /** A room service with an HTTP server of its own. Rejects when the address cannot be listened on. */
 export async function serveRooms(options: ServeRoomsOptions): Promise<RoomServer> {
-  const { requestHeadMs, requestMs } = resolveBounds(options.bounds);
+  const { requestHeadMs, requestMs, rooms, pendingConnections } = resolveBounds(options.bounds);
   let url = "";
   const service = createRoomService({ ...options, connectUrl: () => connectUrlOf(options.publicUrl ?? url) });
   // Slow or silent clients are cut by these; without them a thousand half requests hold a thousand sockets.
@@ -47,6 +50,7 @@ export async function serveRooms(options: ServeRoomsOptions): Promise<RoomServer
       );
     },
   );
+  server.maxConnections = 2 * rooms + pendingConnections + HTTP_CONNECTIONS;
   server.on("upgrade", (request, socket, head) => {
     if (!service.handleUpgrade(request, socket, head))
       socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n");

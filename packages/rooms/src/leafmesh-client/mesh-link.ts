@@ -116,9 +116,9 @@ export class MeshLink {
     return frame.seq;
   }
 
-  /** Whether the socket is up, at the latest after `withinMs`. */
-  async whenUp(withinMs: number, signal: AbortSignal): Promise<boolean> {
-    if (this.#state !== "down" || signal.aborted) return this.#state === "up";
+  /** Resolves when the socket is up again, when it never will be, or after `withinMs`; at once when it is up. */
+  async whenUp(withinMs: number, signal: AbortSignal): Promise<void> {
+    if (this.#state !== "down" || signal.aborted) return;
     await new Promise<void>((resolve) => {
       const wake = (): void => {
         timer.cancel();
@@ -130,7 +130,6 @@ export class MeshLink {
       signal.addEventListener("abort", wake, { once: true });
       this.#waiting.add(wake);
     });
-    return !signal.aborted && this.#isUp();
   }
 
   /** Gives the seat up. Idempotent. */
@@ -302,10 +301,6 @@ export class MeshLink {
     this.#state = "over";
     this.#timer?.cancel();
     this.#wake();
-  }
-
-  #isUp(): boolean {
-    return this.#state === "up";
   }
 
   #wake(): void {

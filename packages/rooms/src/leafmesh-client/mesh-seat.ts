@@ -34,6 +34,12 @@ export class MeshSeat {
     return this.#isOver;
   }
 
+  /** Why nothing that is sent now can reach the device; `undefined` when it can. */
+  get obstacle(): string | undefined {
+    if (this.#isOver) return "The room is closed.";
+    return this.#device === "left" ? "The device has left the room." : undefined;
+  }
+
   /** The task went out under this sequence number. */
   sent(seq: number): void {
     this.#delivery.sent(seq);

@@ -98,10 +98,9 @@ export class RemoteRoom implements Room {
     if (bytes > this.maxTaskBytes) {
       return notHanded("too_big", `The task has ${bytes} bytes, the room takes ${this.maxTaskBytes}.`);
     }
-    const isUp = await this.#link?.whenUp(RECONNECT_WAIT_MS, signal);
-    if (!isUp || this.#seat.isOver || signal.aborted) {
-      return notHanded("unavailable", "The mesh has lost its connection to the room service.");
-    }
+    await this.#link?.whenUp(RECONNECT_WAIT_MS, signal);
+    const { obstacle } = this.#seat;
+    if (obstacle !== undefined || signal.aborted) return notHanded("unavailable", obstacle ?? "The ask is over.");
     const seq = this.#link?.send(task);
     if (seq === undefined) return notHanded("unavailable", "The mesh has lost its connection to the room service.");
     this.#taskSent = true;

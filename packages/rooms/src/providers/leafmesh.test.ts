@@ -115,6 +115,10 @@ describe("the built-in room", () => {
     const device = await joinAsDevice(left.room);
     device.sendText(JSON.stringify({ type: "leave" }));
     expect(await left.read.event("left")).toEqual({ type: "left", reason: "left", delivered: "no" });
+    expect(await left.room.send(task, patient)).toMatchObject({
+      status: "not_handed",
+      error: { message: "The device has left the room." },
+    });
   });
 
   it("notices an answer that does not fit", async () => {

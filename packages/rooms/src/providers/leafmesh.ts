@@ -141,7 +141,8 @@ class LocalRoom implements Room {
     if (bytes > this.maxTaskBytes) {
       return notHanded("too_big", `The task has ${bytes} bytes, the room takes ${this.maxTaskBytes}.`);
     }
-    if (signal.aborted || this.#seat.isOver) return notHanded("unavailable", "The room is closed.");
+    const { obstacle } = this.#seat;
+    if (obstacle !== undefined || signal.aborted) return notHanded("unavailable", obstacle ?? "The ask is over.");
     this.#taskSent = true;
     const seq = this.#handle.send(task);
     if (seq === undefined) return notHanded("unavailable", "The room has ended.");
