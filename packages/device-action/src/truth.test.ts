@@ -16,6 +16,7 @@ const SEED = Number(process.env.TRUTH_SEED ?? 1);
 const ASKS = Number(process.env.TRUTH_ASKS ?? 6_000);
 /** Of a machine that is broken; the rarest of these needs a process that dies at one certain moment. */
 const ENOUGH_ASKS = 2_500;
+const KNOWN_SEED = 1;
 const TIME_MS = 180_000;
 
 function poolOf({ notifier, rooms }: AskProcessDependencies): ConnectionPool {
@@ -29,9 +30,9 @@ function poolOf({ notifier, rooms }: AskProcessDependencies): ConnectionPool {
   };
 }
 
-function simulate(asks: number, step: StepFunction = stepAsk): Promise<Simulation> {
+function simulate(asks: number, step: StepFunction = stepAsk, seed = SEED): Promise<Simulation> {
   return simulateAsks({
-    seed: SEED,
+    seed,
     asks,
     startProcess(dependencies) {
       const pool = poolOf(dependencies);
@@ -150,7 +151,7 @@ describe("the simulation sees a machine that", () => {
   it.each(cases)(
     "%s",
     async (_name, step, violation) => {
-      expect(countOf(await simulate(ENOUGH_ASKS, step), violation)).toBeGreaterThan(0);
+      expect(countOf(await simulate(ENOUGH_ASKS, step, KNOWN_SEED), violation)).toBeGreaterThan(0);
     },
     TIME_MS,
   );
