@@ -101,7 +101,8 @@ async function assemble(
     rooms: new Map([...builtIn.rooms, ...(options.providers?.rooms ?? [])]),
   };
 
-  const pools = new Map<Mesh, ConnectionPool>();
+  // A run that began before a reload may still ask: it finds the retired pool of its mesh, which closes after it.
+  const pools = new WeakMap<Mesh, ConnectionPool>();
   const poolOf = (of: Mesh): ConnectionPool => {
     const known = pools.get(of);
     if (known) return known;
@@ -187,7 +188,7 @@ async function assemble(
     await runsEnd;
     await Promise.all([hub.close(), roomService.close()]);
     await server.close(LAST_ANSWERS_MS);
-    await Promise.all([...pools.values()].map((pool) => pool.close()));
+    await poolOf(mesh).close();
     await backend.close();
   };
 
@@ -202,8 +203,7 @@ async function assemble(
       for (const secret of secretsOf(next)) logger.redact.add(secret);
       mesh = next;
       engine.swapMesh(next);
-      pools.get(replaced)?.retire();
-      pools.delete(replaced);
+      poolOf(replaced).retire();
       checkInBackground(poolOf(next), logger);
     },
     stop(graceMs) {
