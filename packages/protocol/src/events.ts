@@ -88,6 +88,22 @@ const payloads = {
   "ask.settled": z.strictObject({ ask_id: z.string(), duration_ms: z.int(), result: askResultSchema }),
   /** A reply that came after the outcome, or a second one: kept for people, never fed to the model as fresh. */
   "ask.late_reply": z.strictObject({ ...ask, outcome: z.string() }),
+  /**
+   * A call of a tool that a client declared. `call_token` answers it: stored events have none, the session's stream
+   * fills it in while the call is open. `expires_at` is in seconds since the epoch.
+   */
+  device_tool_call: z.strictObject({
+    call_id: z.string(),
+    call_token: z.string().optional(),
+    tool_id: z.string(),
+    args: z.record(z.string(), z.json()),
+    expires_at: z.number(),
+  }),
+  /** One for each `device_tool_call`: it needs no answer any more. */
+  "device_tool_call.settled": z.strictObject({
+    call_id: z.string(),
+    status: z.enum(["answered", "expired", "lost", "cancelled"]),
+  }),
   /** The provider says that this token will never work again, so that the app can drop it. */
   "device.token_dead": z.strictObject({ device: z.string(), notifier: z.string() }),
   warning: z.strictObject({ code: z.string(), message: z.string() }),

@@ -2,6 +2,9 @@ export { type AskQuery, askView, getAsk, listAsks } from "./ask-view.ts";
 export {
   type Alongside,
   createPendingCalls,
+  type FirstOpen,
+  type GroupMoved,
+  type GroupSettlement,
   isOpenCall,
   isOpenState,
   type Moved,

@@ -11,11 +11,13 @@ import type {
   CallState,
   OfferRecord,
   SETTLED_CALL_STATES,
+  WaitRecord,
   Write,
 } from "../storage/contract.ts";
 import { OPEN_CALL_STATES } from "../storage/contract.ts";
+import { closeWaitWrite, createWrites, type FirstState, settledPatch, settleWrite } from "./call-writes.ts";
 
-/** A call as its tool asks for it. `id` must be new and is what devices and operators see. */
+/** A call as its tool asks for it. `id` must be new and is what devices and operators see; `face` is `device` unless given. */
 export type NewCall = Pick<
   CallRecord,
   | "id"
@@ -29,7 +31,8 @@ export type NewCall = Pick<
   | "arguments"
   | "device"
   | "expiresAt"
->;
+> &
+  Partial<Pick<CallRecord, "face" | "tokenHash" | "sealedToken" | "argumentsDigest">>;
 
 /** What a move needs to know of a call; held while the call is open. */
 export type OpenCall = Pick<CallRecord, "id" | "waitId" | "sessionId" | "version">;
@@ -38,12 +41,19 @@ export type OpenCall = Pick<CallRecord, "id" | "waitId" | "sessionId" | "version
 export interface Alongside {
   readonly events?: readonly SessionEvent[] | undefined;
   readonly offers?: readonly Omit<OfferRecord, "callId" | "at">[] | undefined;
+  /** Written last; one that is refused stops the move. */
+  readonly writes?: readonly Write[] | undefined;
 }
 
-export interface Settlement {
+/** How a call ended; `result` is what its tool makes of it. */
+export interface Settlement<Result = AskResult> {
   readonly state: (typeof SETTLED_CALL_STATES)[number];
   readonly reached: CallRecord["reached"];
-  readonly result: AskResult;
+  readonly result: Result;
+  /** Name of the API key that brought the result. */
+  readonly answeredBy?: string | undefined;
+  /** To recognise a repeat of the result. */
+  readonly resultDigest?: string | undefined;
 }
 
 export type Moved =
@@ -53,27 +63,60 @@ export type Moved =
   /** The call, or the session that it needs, does not exist or has ended. Nothing was written. */
   | { readonly status: "gone" };
 
+/** What closes a whole wait: every call of it with its settlement. */
+export interface GroupSettlement {
+  readonly waitId: string;
+  readonly to: "complete" | "expired" | "cancelled";
+  /** By call id; names exactly the calls of the wait. */
+  readonly settlements: ReadonlyMap<string, Settlement<unknown>>;
+  /** Of the answer, to recognise its repeat. */
+  readonly answerDigest?: string | undefined;
+}
+
+export type GroupMoved =
+  | { readonly status: "moved" }
+  /** It was closed before; `wait` says how. Nothing was written. */
+  | { readonly status: "closed"; readonly wait: WaitRecord }
+  /** A write of `alongside` was refused: what it builds on has changed. Nothing was written. */
+  | { readonly status: "conflict" }
+  | { readonly status: "gone" };
+
 /** Every method throws `StorageError` when the store itself fails; the move may then have been made or not. */
 export interface PendingCalls {
-  /** Stores the call, and the wait that holds it, as `created`. */
-  open(call: NewCall, alongside?: Alongside): Promise<Moved>;
+  /** Stores the call, and the wait that holds it: as `created` unless `first` says otherwise. */
+  open(call: NewCall, alongside?: Alongside, first?: FirstOpen): Promise<Moved>;
+  /** Stores calls of one turn and the one wait that holds them, all as `offered`. */
+  openGroup(
+    calls: readonly NewCall[],
+    deadlineAt: number,
+    alongside?: Alongside,
+  ): Promise<{ readonly status: "moved"; readonly waitId: string } | { readonly status: "gone" | "conflict" }>;
   /** Stores a call that ended before it could begin: settled from the start, never offered to anybody. */
-  record(call: NewCall, settlement: Settlement, alongside?: Alongside): Promise<Moved>;
+  record(call: NewCall, settlement: Settlement<unknown>, alongside?: Alongside): Promise<Moved>;
   /** Moves an open call on, or only stores what belongs to it when `patch` is empty. */
   advance(
     call: OpenCall,
     patch: Pick<CallPatch, "reached" | "room" | "expiresAt"> & { state?: OpenCallState },
     alongside?: Alongside,
   ): Promise<Moved>;
-  /** Ends an open call. Exactly one settlement of a call is ever stored. */
-  settle(call: OpenCall, settlement: Settlement, alongside?: Alongside): Promise<Moved>;
+  /** Ends an open call of a wait of one. Exactly one settlement of a call is ever stored. */
+  settle(call: OpenCall, settlement: Settlement<unknown>, alongside?: Alongside): Promise<Moved>;
+  /** Ends all calls of an open wait together, or none. */
+  settleGroup(group: GroupSettlement, alongside?: Alongside): Promise<GroupMoved>;
+  /** Keeps a result that came after the call had ended without one; the first such result stays. */
+  keepLate(call: CallRecord, late: { readonly digest: string; readonly result: unknown }): Promise<void>;
   /** Stores what belongs to a call, whatever its state. */
   note(call: OpenCall, alongside: Alongside): Promise<void>;
 }
 
+/** The state of a call that is stored for the first time and still open. */
+export type FirstOpen = { readonly state: OpenCallState; readonly reached: CallRecord["reached"] };
+
 /** How often a move is tried again because the call was moved by somebody else in the meantime. */
 const MAX_TRIES = 5;
 
+const CREATED: FirstOpen = { state: "created", reached: "no" };
+const OFFERED: FirstOpen = { state: "offered", reached: "maybe" };
 const OPEN: ReadonlySet<CallState> = new Set(OPEN_CALL_STATES);
 
 export type OpenCallState = (typeof OPEN_CALL_STATES)[number];
@@ -95,20 +138,27 @@ export function createPendingCalls({
   readonly clock: Clock;
   readonly newId: NewId;
 }): PendingCalls {
-  const companions = (call: Pick<OpenCall, "id" | "sessionId">, { events = [], offers = [] }: Alongside): Write[] => {
+  const companions = (call: Pick<OpenCall, "id" | "sessionId">, alongside: Alongside): Write[] => {
+    const { events = [], offers = [], writes = [] } = alongside;
     const at = clock.nowMs();
     return [
       ...offers.map((offer): Write => ({ kind: "offer.append", offer: { ...offer, callId: call.id, at } })),
       ...events.map((event): Write => ({ kind: "event.append", sessionId: call.sessionId, at, event })),
+      ...writes,
     ];
   };
 
-  const move = async (call: OpenCall, writesFor: (call: OpenCall) => readonly Write[]): Promise<Moved> => {
+  const move = async (
+    call: OpenCall,
+    movesOf: (call: OpenCall) => readonly Write[],
+    alongside: Alongside,
+  ): Promise<Moved> => {
     let seen = call;
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const written = await backend.commit(writesFor(seen));
+      const moves = movesOf(seen);
+      const written = await backend.commit([...moves, ...companions(seen, alongside)]);
       if (written.committed) return { status: "moved", call: { ...seen, version: seen.version + 1 } };
-      if (written.reason === "missing") return { status: "gone" };
+      if (written.reason === "missing" || written.at >= moves.length) return { status: "gone" };
       const current = await backend.call(seen.id);
       if (!current) return { status: "gone" };
       if (!isOpenCall(current)) return { status: "settled", call: current };
@@ -119,54 +169,88 @@ export function createPendingCalls({
 
   const create = async (
     call: NewCall,
-    states: {
-      readonly wait: "open" | "complete";
-      readonly call: Partial<CallRecord> & Pick<CallRecord, "state" | "reached">;
-    },
+    state: "open" | "complete",
+    first: FirstState,
     alongside: Alongside,
   ): Promise<Moved> => {
     const waitId = newId("wait");
-    const { sessionId, runId, agent, turn } = call;
-    const shared = { runId, sessionId, agent, turn, face: "device" } as const;
-    const wait = { ...shared, id: waitId, state: states.wait, deadlineAt: call.expiresAt, callIds: [call.id] };
-    const record = { ...call, ...states.call, waitId, face: "device", createdAt: clock.nowMs(), version: 1 } as const;
+    const wait = { id: waitId, state, deadlineAt: call.expiresAt };
     const written = await backend.commit([
-      { kind: "wait.create", wait },
-      { kind: "call.create", call: record },
+      ...createWrites(wait, [call], first, clock.nowMs()),
       ...companions(call, alongside),
     ]);
     if (!written.committed && written.reason === "exists") throw new Error(`call ${call.id} exists already`);
     return written.committed
-      ? { status: "moved", call: { id: call.id, waitId, sessionId, version: 1 } }
+      ? { status: "moved", call: { id: call.id, waitId, sessionId: call.sessionId, version: 1 } }
       : { status: "gone" };
   };
 
-  return {
-    open: (call, alongside = {}) =>
-      create(call, { wait: "open", call: { state: "created", reached: "no" } }, alongside),
+  const groupWrites = async (group: GroupSettlement): Promise<readonly Write[]> => {
+    const calls = await backend.calls({ waitId: group.waitId });
+    const at = clock.nowMs();
+    const settled = calls.map((call) => {
+      const settlement = group.settlements.get(call.id);
+      if (!settlement) throw new Error(`no settlement for call ${call.id} of wait ${group.waitId}`);
+      return settleWrite(call, settledPatch(settlement, at));
+    });
+    if (settled.length !== group.settlements.size) throw new Error(`wait ${group.waitId} holds other calls`);
+    return [closeWaitWrite(group.waitId, group.to, group.answerDigest), ...settled];
+  };
 
-    record: (call, { state, reached, result }, alongside = {}) => {
-      const settled = { state, reached, result, outcome: result.outcome, settledAt: clock.nowMs() };
-      return create(call, { wait: "complete", call: settled }, alongside);
+  return {
+    open: (call, alongside = {}, first = CREATED) => create(call, "open", first, alongside),
+
+    async openGroup(calls, deadlineAt, alongside = {}) {
+      const [one] = calls;
+      if (!one) throw new Error("a wait holds at least one call");
+      const waitId = newId("wait");
+      const moves = createWrites({ id: waitId, state: "open", deadlineAt }, calls, OFFERED, clock.nowMs());
+      const written = await backend.commit([...moves, ...companions(one, alongside)]);
+      if (written.committed) return { status: "moved", waitId };
+      if (written.at >= moves.length) return { status: "conflict" };
+      if (written.reason === "exists") throw new Error("a call of the group exists already");
+      return { status: "gone" };
     },
 
-    advance: (call, patch, alongside = {}) =>
-      move(call, ({ version }) => [
-        { kind: "call.update", callId: call.id, version, patch },
-        ...companions(call, alongside),
-      ]),
+    record: (call, settlement, alongside = {}) =>
+      create(call, "complete", settledPatch(settlement, clock.nowMs()), alongside),
 
-    settle: (call, { state, reached, result }, alongside = {}) =>
-      move(call, ({ version, waitId }) => [
-        {
-          kind: "call.update",
-          callId: call.id,
-          version,
-          patch: { state, reached, result, outcome: result.outcome, settledAt: clock.nowMs() },
-        },
-        { kind: "wait.update", waitId, from: "open", to: "complete" },
-        ...companions(call, alongside),
-      ]),
+    advance: (call, patch, alongside = {}) =>
+      move(call, ({ version }) => [{ kind: "call.update", callId: call.id, version, patch }], alongside),
+
+    settle: (call, settlement, alongside = {}) =>
+      move(
+        call,
+        (seen) => [settleWrite(seen, settledPatch(settlement, clock.nowMs())), closeWaitWrite(seen.waitId, "complete")],
+        alongside,
+      ),
+
+    async settleGroup(group, alongside = {}) {
+      for (let tries = 0; tries < MAX_TRIES; tries++) {
+        const wait = await backend.wait(group.waitId);
+        const [callId] = wait?.callIds ?? [];
+        if (!wait || callId === undefined) return { status: "gone" };
+        if (wait.state !== "open") return { status: "closed", wait };
+        const moves = await groupWrites(group);
+        const written = await backend.commit([
+          ...moves,
+          ...companions({ id: callId, sessionId: wait.sessionId }, alongside),
+        ]);
+        if (written.committed) return { status: "moved" };
+        if (written.at >= moves.length) return { status: "conflict" };
+      }
+      throw new Error(`wait ${group.waitId} was moved by others ${MAX_TRIES} times in a row`);
+    },
+
+    async keepLate(call, { digest, result }) {
+      let seen: CallRecord | undefined = call;
+      for (let tries = 0; tries < MAX_TRIES && seen && !seen.late && !isOpenCall(seen); tries++) {
+        const patch = { late: { at: clock.nowMs(), digest, result } };
+        const written = await backend.commit([settleWrite(seen, patch)]);
+        if (written.committed) return;
+        seen = await backend.call(call.id);
+      }
+    },
 
     async note(call, alongside) {
       await backend.commit(companions(call, alongside));
