@@ -3,7 +3,7 @@
  * This file imports the protocol and nothing else; adapters live in `providers/`, one file each.
  */
 import type { Approval, Clock, Logger, NewId, Ring, Secret } from "@leafmesh/protocol";
-import type { z } from "zod";
+import type * as z from "zod";
 
 /** What differs between providers, as data: the caller never asks which provider it is. */
 export interface NotifierTraits {

@@ -12,7 +12,7 @@ import type {
   NewId,
   TaskEnvelope,
 } from "@leafmesh/protocol";
-import type { z } from "zod";
+import type * as z from "zod";
 
 export interface Closable {
   close(): Promise<void>;

@@ -1,6 +1,6 @@
 /** Reading a request body: bounded in bytes, time and depth, JSON only, parsed by the route's own schema. */
 import type { IncomingMessage } from "node:http";
-import type { z } from "zod";
+import type * as z from "zod";
 import { ApiError } from "./errors.ts";
 
 const MAX_DEPTH = 64;

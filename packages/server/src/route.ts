@@ -1,6 +1,6 @@
 /** One route of the API: what the server does and what `/openapi.json` says come from the same record. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { z } from "zod";
+import type * as z from "zod";
 
 export interface Caller {
   /** Name of the API key; `undefined` on a mesh without keys. */

@@ -1,6 +1,6 @@
 /** `leafmesh providers`: what a connection may be, with its fields. */
 import type { ProviderDescription, ProviderRegistry } from "@leafmesh/core";
-import { z } from "zod";
+import * as z from "zod";
 import { type CliContext, EXIT, type ExitCode } from "../context.ts";
 import { palette, writeJson, writeLine } from "../output.ts";
 

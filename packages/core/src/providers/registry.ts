@@ -2,7 +2,7 @@
  * The providers that a mesh may name, handed in by whoever assembles it. The core knows only what it needs of them;
  * the definitions of `@leafmesh/notifiers` and `@leafmesh/rooms` satisfy these shapes.
  */
-import type { z } from "zod";
+import type * as z from "zod";
 
 export interface ProviderIssue {
   readonly path: readonly string[];

@@ -10,7 +10,7 @@
  * whose app may be closed. Anything but loopback needs TLS, or the token is readable on the way.
  */
 import { directTokenSchema, type Logger, MAX_RING_BYTES, type Secret } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import {
   type CheckResult,
   defineNotifier,

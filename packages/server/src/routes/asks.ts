@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { type AskView, askViewSchema } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import { readBytes } from "../body.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { ApiError } from "../errors.ts";

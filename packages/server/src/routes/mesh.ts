@@ -1,5 +1,5 @@
 import { type MeshReply, meshReplySchema, meshRequestSchema } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import type { ApiDependencies } from "../dependencies.ts";
 import { ApiError } from "../errors.ts";
 import { openEventStream } from "../event-stream.ts";

@@ -1,5 +1,5 @@
 import { meshKeySchema } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import type { ApiDependencies } from "../dependencies.ts";
 import { defineRoute, type Route } from "../route.ts";
 

@@ -8,7 +8,7 @@ import {
   sessionCreatedSchema,
   sessionViewSchema,
 } from "@leafmesh/protocol";
-import { z } from "zod";
+import * as z from "zod";
 import type { ApiDependencies } from "../dependencies.ts";
 import { ApiError } from "../errors.ts";
 import { openEventStream } from "../event-stream.ts";

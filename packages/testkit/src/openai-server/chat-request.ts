@@ -2,7 +2,7 @@
  * The body of `POST /chat/completions` as far as this server reads it. Unknown fields pass, as they do at the real API.
  * https://developers.openai.com/api/reference/resources/chat/subresources/completions/methods/create
  */
-import { z } from "zod";
+import * as z from "zod";
 
 const textPart = z.looseObject({ type: z.literal("text"), text: z.string() });
 const imagePart = z.looseObject({ type: z.literal("image_url"), image_url: z.looseObject({ url: z.string() }) });
