@@ -217,6 +217,7 @@ export {
 } from "./runs.ts";
 export {
   type Clock,
+  createOrderedId,
   fromBase64Url,
   type LogFields,
   type Logger,

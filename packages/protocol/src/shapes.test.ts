@@ -4,6 +4,7 @@ import { deviceDeclarationSchema, deviceListSchema } from "./devices.ts";
 import { meshRequestSchema } from "./http.ts";
 import { deviceIdSchema } from "./identifiers.ts";
 import { OUTCOMES, REASONS } from "./outcomes.ts";
+import { askIdSchema } from "./ring.ts";
 import {
   clientFrameSchema,
   mayResumeAfter,
@@ -11,7 +12,7 @@ import {
   ROOM_CLOSE,
   serviceFrameSchema,
 } from "./room-protocol.ts";
-import { fromBase64Url, randomId, toBase64Url, utf8Length } from "./runtime.ts";
+import { createOrderedId, fromBase64Url, randomId, toBase64Url, utf8Length } from "./runtime.ts";
 
 describe("outcomes", () => {
   it("are these seven", () => {
@@ -108,6 +109,22 @@ describe("ids and bytes", () => {
     const ids = Array.from({ length: 1000 }, () => randomId("ask"));
     expect(ids.every((id) => /^ask_[A-Za-z0-9_-]{22}$/.test(id))).toBe(true);
     expect(new Set(ids).size).toBe(1000);
+  });
+
+  it("makes ids for the store that sort by time and fit a collapse key", () => {
+    let nowMs = Date.UTC(2026, 0, 1);
+    const newId = createOrderedId({ nowMs: () => nowMs });
+    const ids = Array.from({ length: 1000 }, () => {
+      nowMs += 64;
+      return newId("ask");
+    });
+    expect(ids.every((id) => askIdSchema.safeParse(id).success)).toBe(true);
+    expect(ids.toSorted()).toEqual(ids);
+    expect(ids.every((id) => /^ask_[A-Za-z0-9_-]{28}$/.test(id))).toBe(true);
+
+    const atOnce = Array.from({ length: 1000 }, () => newId("ask"));
+    expect(new Set(atOnce).size).toBe(1000);
+    expect(new Set(atOnce.map((id) => id.slice(0, 10))).size).toBe(1);
   });
 
   it("round-trips base64 and refuses what is not", () => {

@@ -15,7 +15,7 @@ import {
   type DeviceAction,
 } from "@leafmesh/device-action";
 import { createDirectHub } from "@leafmesh/notifiers";
-import { createRingSigner, DIRECT_PATH, randomId, systemClock } from "@leafmesh/protocol";
+import { createOrderedId, createRingSigner, DIRECT_PATH, randomId, systemClock } from "@leafmesh/protocol";
 import { connectUrlOf, createRoomService } from "@leafmesh/room-service";
 import { createApi, isLoopback, type Listening, listen, type MountedService } from "@leafmesh/server";
 import { type ProviderDefinitions, providerDefinitions } from "../registry.ts";
@@ -69,7 +69,7 @@ async function assemble(
 ): Promise<RunningMesh> {
   const { logger, env } = options;
   const clock = systemClock;
-  const newId = randomId;
+  const newId = createOrderedId(clock);
   let mesh = options.mesh;
   for (const secret of secretsOf(mesh)) logger.redact.add(secret);
 
@@ -92,7 +92,7 @@ async function assemble(
   const roomService = createRoomService({
     connectUrl: () => connectUrlOf(addresses.publicUrl() ?? localUrl()),
     clock,
-    newId,
+    newId: randomId,
     logger,
   });
   const builtIn = providerDefinitions({ ringer: () => hub, rooms: () => roomService });
@@ -111,7 +111,7 @@ async function assemble(
       ...definitions,
       clock,
       logger,
-      newId,
+      newId: randomId,
       publicUrl: of.server.publicUrl,
     });
     pools.set(of, pool);

@@ -161,7 +161,7 @@ describe("a replay", () => {
 
   it("does not mind that ids are made anew", async () => {
     const withIds = (ask: string, upload: string) =>
-      saying(`{"ask":"ask_${ask.repeat(22)}","upload":"upl_${upload.repeat(22)}","again":"ask_${ask.repeat(22)}"}`);
+      saying(`{"ask":"ask_${ask.repeat(28)}","upload":"upl_${upload.repeat(22)}","again":"ask_${ask.repeat(28)}"}`);
     const text = await record([withIds("a", "b")]);
     expect(text).toContain('\\"ask\\":\\"ask_1\\",\\"upload\\":\\"upl_2\\",\\"again\\":\\"ask_1\\"');
     const player = createPlayer(text, "demo.jsonl");

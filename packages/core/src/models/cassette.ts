@@ -145,8 +145,8 @@ function describeRequest(request: ModelRequest): { readonly digest: string; read
   return { digest, recorded };
 }
 
-/** An id of this mesh: a prefix and 128 random bits. */
-const MESH_ID = /\b([a-z]{2,16})_[A-Za-z0-9_-]{22}(?![A-Za-z0-9_-])/g;
+/** An id of this mesh: a prefix, perhaps the time, and 22 random characters. */
+const MESH_ID = /\b([a-z]{2,16})_(?:[A-Za-z0-9_-]{6})?[A-Za-z0-9_-]{22}(?![A-Za-z0-9_-])/g;
 
 /** Ids that the mesh makes anew in every run become numbers in order of appearance, so that a replay can meet them. */
 function withStableIds(json: string): string {
