@@ -134,6 +134,8 @@ export async function openLink(
     // A resumed session's messages may come before MQTT.js reports that it is connected.
     if (state !== "over") onMessage({ topic, payload, retained: packet.retain });
   });
+  // The acknowledgement waits until what the message led to has been written, and leaves in the same packet.
+  client.handleMessage = (_packet, acknowledge) => queueMicrotask(acknowledge);
   client.on("error", (error) => {
     lastError = error;
     if (state === "connecting") finish(socketFailure(error, address.label, address.secure));

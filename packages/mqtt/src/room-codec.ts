@@ -1,7 +1,6 @@
 /**
  * Sealed messages of an MQTT room. A broker's access rules say who may publish where; the room's key, which travels in
- * the signed ring, is what makes a message the mesh's or this device's. AES-256-GCM through WebCrypto, so that the same
- * file runs in a browser.
+ * the signed ring, is what makes a message the mesh's or this device's. The cipher is AES-256-GCM, see `room-cipher.ts`.
  *
  *   frame = version (1 byte) ‖ sender (8) ‖ number (4, big endian) ‖ ciphertext ‖ tag (16)
  *
@@ -10,11 +9,10 @@
  * message that is replayed, reflected or carried into another room does not open.
  */
 import { fromBase64Url, toBase64Url } from "@leafmesh/protocol";
+import { createRoomCipher, NONCE_BYTES, type RoomCipher, TAG_BYTES } from "./room-cipher.ts";
 
 const VERSION = 1;
 const SENDER_BYTES = 8;
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
 const KEY_BYTES = 32;
 
 /** What a frame is longer than its text. */
@@ -31,11 +29,14 @@ export function newRoomKey(): string {
   return toBase64Url(crypto.getRandomValues(new Uint8Array(KEY_BYTES)));
 }
 
-/** The key of a ring, ready for use. Throws a `TypeError` when it is not 32 bytes of base64. */
-export async function importRoomKey(text: string): Promise<CryptoKey> {
+/** A room's key, ready for use. */
+export type RoomKey = RoomCipher;
+
+/** The key of a ring. Throws a `TypeError` when it is not 32 bytes of base64. */
+export async function importRoomKey(text: string): Promise<RoomKey> {
   const bytes = fromBase64Url(text);
   if (bytes.byteLength !== KEY_BYTES) throw new TypeError(`a room key has ${KEY_BYTES} bytes, not ${bytes.byteLength}`);
-  return await crypto.subtle.importKey("raw", bytes, "AES-GCM", false, ["encrypt", "decrypt"]);
+  return await createRoomCipher(bytes);
 }
 
 /** Seals the messages of one sender on one topic. */
@@ -45,8 +46,9 @@ export interface Sealer {
 }
 
 /** `topic` is the full topic that the frames will be published to. */
-export function createSealer(key: CryptoKey, topic: string): Sealer {
+export function createSealer(key: RoomKey, topic: string): Sealer {
   const sender = crypto.getRandomValues(new Uint8Array(SENDER_BYTES));
+  const bound = additionalData(topic);
   let sent = 0;
   return {
     async seal(text) {
@@ -55,11 +57,11 @@ export function createSealer(key: CryptoKey, topic: string): Sealer {
       const nonce = new Uint8Array(NONCE_BYTES);
       nonce.set(sender);
       new DataView(nonce.buffer).setUint32(SENDER_BYTES, sent);
-      const sealed = await crypto.subtle.encrypt(gcm(nonce, topic), key, encoder.encode(text));
+      const sealed = await key.encrypt(nonce, bound, encoder.encode(text));
       const frame = new Uint8Array(1 + NONCE_BYTES + sealed.byteLength);
       frame[0] = VERSION;
       frame.set(nonce, 1);
-      frame.set(new Uint8Array(sealed), 1 + NONCE_BYTES);
+      frame.set(sealed, 1 + NONCE_BYTES);
       return frame;
     },
   };
@@ -76,7 +78,8 @@ export interface Opener {
 }
 
 /** Opens what comes on `topic`, each message once, never an older one after a newer one of the same sender. */
-export function createOpener(key: CryptoKey, topic: string): Opener {
+export function createOpener(key: RoomKey, topic: string): Opener {
+  const bound = additionalData(topic);
   const lastOf = new Map<string, number>();
   let current: string | undefined;
 
@@ -91,7 +94,8 @@ export function createOpener(key: CryptoKey, topic: string): Opener {
       if (known !== undefined && (number <= known || sender !== current)) return { ok: false, why: "repeated" };
       if (known === undefined && lastOf.size >= MAX_SENDERS) return { ok: false, why: "forged" };
 
-      const text = await decrypt(key, topic, nonce, frame.subarray(1 + NONCE_BYTES));
+      const opened = await key.decrypt(nonce, bound, frame.subarray(1 + NONCE_BYTES));
+      const text = opened && decode(opened);
       if (text === undefined) return { ok: false, why: "forged" };
       lastOf.set(sender, number);
       current = sender;
@@ -100,19 +104,14 @@ export function createOpener(key: CryptoKey, topic: string): Opener {
   };
 }
 
-async function decrypt(
-  key: CryptoKey,
-  topic: string,
-  nonce: Uint8Array<ArrayBuffer>,
-  sealed: Uint8Array,
-): Promise<string | undefined> {
+function decode(bytes: Uint8Array): string | undefined {
   try {
-    return decoder.decode(await crypto.subtle.decrypt(gcm(nonce, topic), key, new Uint8Array(sealed)));
+    return decoder.decode(bytes);
   } catch {
     return undefined;
   }
 }
 
-function gcm(iv: Uint8Array<ArrayBuffer>, topic: string): AesGcmParams {
-  return { name: "AES-GCM", iv, additionalData: encoder.encode(`leafmesh mqtt room ${VERSION}\n${topic}`) };
+function additionalData(topic: string): Uint8Array<ArrayBuffer> {
+  return encoder.encode(`leafmesh mqtt room ${VERSION}\n${topic}`);
 }

@@ -20,6 +20,7 @@ export {
   newRoomKey,
   type Opened,
   type Opener,
+  type RoomKey,
   type Sealer,
 } from "./room-codec.ts";
 export {

@@ -5,6 +5,7 @@ import {
   type Presence,
   type Published,
   RETAINED_SECONDS,
+  type RoomKey,
   WILL_DELAY_SECONDS,
   type Will,
 } from "@leafmesh/mqtt/wire";
@@ -20,7 +21,7 @@ export interface DevicePresence {
   withdraw(link: Link): Promise<void>;
 }
 
-export function createPresence(key: CryptoKey, topic: string): DevicePresence {
+export function createPresence(key: RoomKey, topic: string): DevicePresence {
   const sealer = createSealer(key, topic);
   const seal = (presence: Presence): Promise<Uint8Array> => sealer.seal(JSON.stringify(presence));
 

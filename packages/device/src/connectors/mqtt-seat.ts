@@ -15,6 +15,7 @@ import {
   openNewestLink,
   packetBytes,
   parseDown,
+  type RoomKey,
   type RoomTopics,
   roomTopics,
   SESSION_SECONDS,
@@ -50,10 +51,10 @@ const UNHEARD_WAIT_MS = 1_000;
 /** Where a room is, and with what to enter it. */
 export interface RoomPlace {
   readonly access: BrokerAccess;
-  readonly key: CryptoKey;
+  readonly key: RoomKey;
   /** Topic under which the room's topics are. */
   readonly base: string;
-  /** The same for every connection of this device to this room, and known to nobody without the room's key. */
+  /** The same for every connection to this room, and known to nobody without the ring. */
   readonly clientId: string;
 }
 
@@ -376,7 +377,7 @@ class Seat implements DeviceRoom {
     this.#resend?.cancel();
     this.#inbox.close();
     this.#events.end(last);
-    this.#ended.abort();
+    this.#ended.abort("the room is over");
     this.#wake();
   }
 

@@ -208,7 +208,7 @@ describe.skipIf(!mosquittoAvailable())("a device in an MQTT room (needs mosquitt
 
   it("gives up on a room that nobody listens to, and leaves no trace in it", async () => {
     const base = "leafmesh/room/room_gone/d/phone-7";
-    const params = { key: "A".repeat(43), topic: base };
+    const params = { key: "A".repeat(43), topic: base, client: "0".repeat(20) };
     const ring = ringFor(Date.now(), { join: { provider: "mqtt", url: broker.url, room: "room_gone", params } });
     const clock = createFakeClock();
     const joining = joinErrorOf(mqttConnector({ mqtt, clock }).join(ring, { signal: patient }));
@@ -263,20 +263,30 @@ describe.skipIf(!mosquittoAvailable())("a device in an MQTT room (needs mosquitt
     expect((await joinErrorOf(join(meshRoom, {}, AbortSignal.abort()))).kind).toBe("unreachable");
   });
 
+  const client = "0".repeat(20);
   it.each<[string, object, RegExp]>([
-    ["no key", { params: { topic: "leafmesh/room/r/d/phone-7" } }, /room key has 32 bytes/],
-    ["a short key", { params: { key: "AAAA", topic: "leafmesh/room/r/d/phone-7" } }, /room key has 32 bytes/],
+    [
+      "no connection's name",
+      { params: { key: "A".repeat(43), topic: "leafmesh/room/r/d/phone-7" } },
+      /names no connection/,
+    ],
+    ["no key", { params: { topic: "leafmesh/room/r/d/phone-7", client } }, /room key has 32 bytes/],
+    ["a short key", { params: { key: "AAAA", topic: "leafmesh/room/r/d/phone-7", client } }, /room key has 32 bytes/],
     ["no topic", { params: { key: "A".repeat(43) } }, /room topic must not be empty/],
-    ["a wildcard", { params: { key: "A".repeat(43), topic: "leafmesh/room/+/d/phone-7" } }, /wildcards/],
+    ["a wildcard", { params: { key: "A".repeat(43), topic: "leafmesh/room/+/d/phone-7", client } }, /wildcards/],
     [
       "another device's topic",
-      { params: { key: "A".repeat(43), topic: "leafmesh/room/r/d/phone-8" } },
+      { params: { key: "A".repeat(43), topic: "leafmesh/room/r/d/phone-8", client } },
       /another device/,
     ],
-    ["no address", { url: undefined, params: { key: "A".repeat(43), topic: "x/d/phone-7" } }, /holds no address/],
+    [
+      "no address",
+      { url: undefined, params: { key: "A".repeat(43), topic: "x/d/phone-7", client } },
+      /holds no address/,
+    ],
     [
       "a bad address",
-      { url: "ftp://x", params: { key: "A".repeat(43), topic: "x/d/phone-7" } },
+      { url: "ftp://x", params: { key: "A".repeat(43), topic: "x/d/phone-7", client } },
       /broker.url must start/,
     ],
   ])("does not serve a ring with %s", async (_case, changes, reason) => {

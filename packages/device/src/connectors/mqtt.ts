@@ -50,7 +50,7 @@ export function mqttConnector(options: MqttConnectorOptions = {}): Connector {
       const payload = await createSealer(key, up).seal(JSON.stringify({ type: "refused", reason: "not_allowed" }));
       try {
         const link = await openNewestLink(
-          { ...access, version: 5, clientId: clientIdOf(crypto.randomUUID()), clean: true, sessionSeconds: 0 },
+          { ...access, version: 5, clientId: refusalId(), clean: true, sessionSeconds: 0 },
           { createClient, clock, onMessage: () => {} },
           signal,
         );
@@ -66,14 +66,13 @@ export function mqttConnector(options: MqttConnectorOptions = {}): Connector {
 }
 
 async function placeOf(ring: Ring, configured: BrokerAccess | undefined): Promise<RoomPlace> {
-  const { url, params: { key: keyText = "", topic: base = "" } = {} } = ring.join;
+  const { url, params: { key: keyText = "", topic: base = "", client = "" } = {} } = ring.join;
   const issue = topicIssue(base);
   if (issue) throw new JoinError("unsupported", `The ring's room topic ${issue}`);
   if (!base.endsWith(`/d/${ring.device}`)) throw new JoinError("unsupported", "The ring's room is for another device");
+  if (!/^[0-9a-f]{20}$/.test(client)) throw new JoinError("unsupported", "The ring names no connection");
   try {
-    const key = await importRoomKey(keyText);
-    const clientId = clientIdOf(await fingerprint(`${keyText}\n${base}`));
-    return { access: configured ?? accessOf(url), key, base, clientId };
+    return { access: configured ?? accessOf(url), key: await importRoomKey(keyText), base, clientId: `lmd${client}` };
   } catch (cause) {
     if (cause instanceof JoinError) throw cause;
     throw new JoinError("unsupported", `The ring cannot be used: ${errorText(cause)}`, { cause });
@@ -86,11 +85,6 @@ function accessOf(url: string | undefined): BrokerAccess {
 }
 
 /** At most 23 letters and digits, which every broker accepts. */
-function clientIdOf(random: string): string {
-  return `lmd${random.replace(/[^0-9a-z]/gi, "").slice(0, 20)}`;
-}
-
-async function fingerprint(text: string): Promise<string> {
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
-  return [...digest].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+function refusalId(): string {
+  return `lmn${crypto.randomUUID().replaceAll("-", "").slice(0, 20)}`;
 }

@@ -8,6 +8,7 @@ import {
   type Presence,
   parsePresence,
   parseUp,
+  type RoomKey,
   type RoomTopics,
 } from "@leafmesh/mqtt/wire";
 import type { DeviceEnvelope } from "@leafmesh/protocol";
@@ -28,7 +29,7 @@ export interface RoomReceiver {
   close(): void;
 }
 
-export function createRoomReceiver(key: CryptoKey, topics: RoomTopics, handlers: RoomReceiverHandlers): RoomReceiver {
+export function createRoomReceiver(key: RoomKey, topics: RoomTopics, handlers: RoomReceiverHandlers): RoomReceiver {
   const { presence: presenceTopic, up } = topics;
   const openers = new Map([up, presenceTopic].map((topic) => [topic, createOpener(key, topic)]));
 

@@ -9,6 +9,7 @@ import {
   newRoomKey,
   type Presence,
   packetBytes,
+  type RoomKey,
   type RoomTopics,
   roomBase,
   roomTopics,
@@ -83,7 +84,12 @@ export async function openMqttRoom(
   const topics = roomTopics(base);
   const keyText = newRoomKey();
   const key = await importRoomKey(keyText);
-  const join: JoinInfo = { provider: "mqtt", url: request.url, room: label, params: { key: keyText, topic: base } };
+  const join: JoinInfo = {
+    provider: "mqtt",
+    url: request.url,
+    room: label,
+    params: { key: keyText, topic: base, client: randomHex() },
+  };
   try {
     const { version, maxPacketBytes = Number.POSITIVE_INFINITY } = await dependencies.connection.ready(signal);
     const overhead = packetBytes({ topic: topics.down, payload: new Uint8Array(FRAME_OVERHEAD_BYTES) });
@@ -102,11 +108,16 @@ export async function openMqttRoom(
   }
 }
 
+/** Names the device's connection, so that a second one of the same ring takes the first one's place. */
+function randomHex(): string {
+  return [...crypto.getRandomValues(new Uint8Array(10))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 interface Facts {
   readonly join: JoinInfo;
   readonly label: string;
   readonly topics: RoomTopics;
-  readonly key: CryptoKey;
+  readonly key: RoomKey;
   /** Whether the broker forgets by itself what it was told to retain. */
   readonly expires: boolean;
   readonly maxTaskBytes: number;

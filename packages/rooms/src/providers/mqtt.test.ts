@@ -4,6 +4,7 @@ import { createOpener, createSealer, importRoomKey, parseDown, roomTopics } from
 import {
   type Clock,
   type DeviceEnvelope,
+  type Logger,
   MAX_RING_BYTES,
   randomId,
   silentLogger,
@@ -27,7 +28,11 @@ const request: OpenRoom = {
 };
 const task: TaskEnvelope = { type: "task", id: "ask_1", action: "read_battery", inputs: {}, budget_ms: 60_000 };
 
-function providerFor(record: Record<string, string>, clock: Clock = systemClock): RoomProvider {
+function providerFor(
+  record: Record<string, string>,
+  clock: Clock = systemClock,
+  logger: Logger = silentLogger,
+): RoomProvider {
   const options = mqttRoom.options.parse({ room_topic_prefix: "leafmesh", ...record });
   const shared = new Map<string, Closable>();
   onTestFinished(async () => {
@@ -35,7 +40,7 @@ function providerFor(record: Record<string, string>, clock: Clock = systemClock)
   });
   return mqttRoom.create(options, {
     clock,
-    logger: silentLogger,
+    logger,
     newId: randomId,
     scope: {
       share<Value extends Closable>(key: string, make: () => Value): Value {
@@ -139,6 +144,7 @@ describe.skipIf(!mosquittoAvailable())("a room over MQTT (needs mosquitto)", () 
       params: {
         key: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
         topic: `leafmesh/room/${room.label}/d/${"d".repeat(128)}`,
+        client: expect.stringMatching(/^[0-9a-f]{20}$/),
       },
     });
     expect(JSON.stringify(room.join)).not.toContain("top-secret");
@@ -403,9 +409,12 @@ describe.skipIf(!mosquittoAvailable())("a task that cannot be handed over (needs
   it("is one for which there is no connection, and none later", async () => {
     const broker = await startMosquitto();
     onTestFinished(() => broker.stop());
-    const provider = providerFor({ url: broker.url });
+    const noticed = Promise.withResolvers<void>();
+    const logger = { ...silentLogger, warn: () => noticed.resolve() };
+    const provider = providerFor({ url: broker.url }, systemClock, logger);
     const { room } = await open(provider);
     await broker.kill();
+    await noticed.promise;
     expect(await room.send(task, patient)).toMatchObject({ status: "not_handed", error: { kind: "unavailable" } });
     await broker.start();
     const device = await rawDevice(room, broker.url);
