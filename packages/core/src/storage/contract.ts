@@ -113,8 +113,11 @@ export type RunPatch = Partial<
   Pick<RunRecord, "status" | "reply" | "error" | "startedAt" | "finishedAt" | "output" | "failure">
 >;
 
-/** Who executes a call: a device in a room, a client on the session's stream, the client that submitted the run. */
-export type CallFace = "device" | "bridge" | "client";
+/**
+ * Where the answer of a call comes from: a device in a room, a client on the session's stream, the client that submitted
+ * the run, or a person who approves what the mesh then executes.
+ */
+export type CallFace = "device" | "bridge" | "client" | "approval";
 
 /** A group of calls that a run waits for: of the face `client`, all that one turn asks for; of the others, always one. */
 export interface WaitRecord {
@@ -482,6 +485,8 @@ export interface Backend extends Closable {
 
   /** Work that waits for a worker; one run at a time per session, in order of `push`. */
   readonly queue: RunQueue;
+  /** The other processes; left out by a backend that one process has to itself. */
+  readonly peers?: Peers | undefined;
 }
 
 export interface RunQueue {
@@ -491,12 +496,40 @@ export interface RunQueue {
    */
   push(run: { readonly runId: string; readonly sessionId: string }): Promise<void>;
   /** Starts taking work, at most `concurrency` at once. `work` must not reject. */
-  start(options: {
-    concurrency: number;
-    work: (run: { runId: string; sessionId: string }) => Promise<void>;
-  }): Promise<void>;
+  start(options: { concurrency: number; work: (run: RunInHand) => Promise<WorkDone> }): Promise<void>;
   /** Stops taking work and resolves when what is in hand has ended. */
   stop(): Promise<void>;
+  /**
+   * Only of a queue that several processes share, which lasts longer than each of them: takes in the stored runs that
+   * are `queued` or `running` and that it does not hold, because the process that was to push them died. Answers how
+   * many. Runs that another process drives, or that wait for one, are left alone.
+   */
+  takeUp?(): Promise<number>;
+}
+
+export interface RunInHand {
+  readonly runId: string;
+  readonly sessionId: string;
+  /**
+   * Only of a queue that several processes share: aborted when this process was taken for dead and another one drives
+   * the run. What it commits to the run's history is a `conflict` from then on.
+   */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** `unfinished`: the run is to be taken again, here or by another process; an embedded queue leaves that to the next start. */
+export type WorkDone = "unfinished" | undefined | void;
+
+/** The processes that share a backend. Only of a backend that several can share. */
+export interface Peers {
+  /** Brings `body` to every other process that is there now. Not stored; may be lost. False when it is too long (7 KB). */
+  tell(topic: string, body: Readonly<Record<string, unknown>>): boolean;
+  /** Listens to what other processes tell under `topic` until the returned function is called. */
+  listen(topic: string, listener: (body: Readonly<Record<string, unknown>>) => void): () => void;
+  /** What all processes must agree on: the value that the first of them brought under this name, for good. */
+  agree(name: string, value: string): Promise<string>;
+  /** How many processes are alive, this one included. */
+  count(): Promise<number>;
 }
 
 /** Storage failed: full disk, locked file, broken connection. `message` names the cure. */

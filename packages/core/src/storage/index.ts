@@ -16,8 +16,10 @@ export {
   OPEN_CALL_STATES,
   type PageOfEvents,
   type PageOfFrames,
+  type Peers,
   type RunFailure,
   type RunFrame,
+  type RunInHand,
   type RunListener,
   type RunOptions,
   type RunPatch,
@@ -34,5 +36,6 @@ export {
   type ToolRecord,
   type UploadRecord,
   type WaitRecord,
+  type WorkDone,
   type Write,
 } from "./contract.ts";

@@ -1,12 +1,12 @@
 import type { Logger } from "@leafmesh/protocol";
-import type { RunQueue } from "../contract.ts";
+import type { RunQueue, WorkDone } from "../contract.ts";
 
 interface QueuedRun {
   readonly runId: string;
   readonly sessionId: string;
 }
 
-type Work = (run: QueuedRun) => Promise<void>;
+type Work = (run: QueuedRun) => Promise<WorkDone>;
 
 /**
  * Runs that wait for a worker, in this process: in order of `push` within a session and one at a time, sessions taking
