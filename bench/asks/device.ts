@@ -6,7 +6,7 @@
 import { connectDirect, createDevice, directAddress, leafmeshConnector } from "@leafmesh/device";
 import { meshKeySchema, ROOM_SUBPROTOCOL } from "@leafmesh/protocol";
 import { WebSocket } from "ws";
-import { ANSWER, DEVICE, PUSH_TOKEN, RAW_RING_PATH } from "./meeting.ts";
+import { ACK_EVERY, ANSWER, DEVICE, PUSH_TOKEN, RAW_RING_PATH } from "./meeting.ts";
 
 const mesh = process.env.MESH ?? "";
 const device = createDevice({
@@ -50,7 +50,8 @@ function echoInRoom(url: string, token: string): void {
     const frame = JSON.parse(data.toString());
     if (frame.type === "cancel") socket.send(JSON.stringify({ type: "progress", seq: ++seq, id: frame.id }));
     if (frame.type === "ping") socket.send(JSON.stringify({ type: "pong" }));
-    if (frame.seq !== undefined && frame.type !== "ack") socket.send(JSON.stringify({ type: "ack", seq: frame.seq }));
+    if (frame.type !== "ack" && frame.seq % ACK_EVERY === 0)
+      socket.send(JSON.stringify({ type: "ack", seq: frame.seq }));
   });
 }
 

@@ -12,3 +12,6 @@ export const RAW_RING_PATH = "/raw/ring";
 
 /** Limits that a measurement does not run into: one conversation sends thousands of frames a second. */
 export const NO_RATE = { rate: 1_000_000, burst: 1_000_000 };
+
+/** Receipts are cumulative: a client that gets many frames need not answer each. */
+export const ACK_EVERY = 8;

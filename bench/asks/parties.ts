@@ -4,7 +4,7 @@ import { Secret } from "@leafmesh/protocol";
 import type { RoomService } from "@leafmesh/room-service";
 import { WebSocket } from "ws";
 import type { Party } from "../lib/ask-party.ts";
-import { ROOM_KEY, rawPath } from "./meeting.ts";
+import { ACK_EVERY, ROOM_KEY, rawPath } from "./meeting.ts";
 import type { RawRooms } from "./raw-rooms.ts";
 
 const TASK = { type: "task", action: "battery.read", inputs: {} };
@@ -136,7 +136,7 @@ export async function leafmeshRelayEcho(roomsUrl: string, rooms: RawRooms): Prom
   mesh.on("message", (data) => {
     const frame = JSON.parse(data.toString());
     if (frame.type === "ping") mesh.send(JSON.stringify({ type: "pong" }));
-    if (frame.seq !== undefined && frame.type !== "ack") mesh.send(JSON.stringify({ type: "ack", seq: frame.seq }));
+    if (frame.type !== "ack" && frame.seq % ACK_EVERY === 0) mesh.send(JSON.stringify({ type: "ack", seq: frame.seq }));
     onFrame(frame.type);
   });
   const next = (type: string) =>
