@@ -1,26 +1,27 @@
 /** Puts the routes behind a router, with access control and one way to answer errors. */
-import type { HttpBindings } from "@hono/node-server";
-import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { StorageError } from "@leafmesh/core";
-import { type Context, Hono } from "hono";
 import { createAccessControl } from "./access.ts";
 import { parseWith, readJson } from "./body.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import { ApiError } from "./errors.ts";
 import { describeRoutes } from "./openapi.ts";
-import type { Route } from "./route.ts";
+import type { Route, RouteAnswer } from "./route.ts";
+import { createRouter } from "./router.ts";
 import { askRoutes } from "./routes/asks.ts";
 import { meshRoutes } from "./routes/mesh.ts";
 import { operationRoutes } from "./routes/operations.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
 import { createStreamLimit } from "./stream-limit.ts";
 
-type Env = { Bindings: HttpBindings };
+/** How long a client may go on with a body after its answer, before its connection is cut. */
+const UNREAD_BODY_MS = 1_000;
 
 const SECURITY_HEADERS = { "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" };
 
 export interface Api {
-  readonly app: Hono<Env>;
+  /** Answers one request, whatever it is; never rejects. */
+  handle(request: IncomingMessage, response: ServerResponse): Promise<void>;
   /** What the server answers, for the document and for a test that finds a route without an entry. */
   readonly routes: readonly Route[];
 }
@@ -40,77 +41,90 @@ export function createApi(dependencies: ApiDependencies): Api {
     }),
   ];
 
-  const app = new Hono<Env>();
+  const router = createRouter(routes);
 
-  const answerError = (error: unknown, context: Context<Env>): Response => {
-    const answer = toApiError(error, dependencies);
-    const { outgoing } = context.env;
-    if (outgoing.headersSent) {
-      outgoing.destroy();
-      return RESPONSE_ALREADY_SENT;
+  const answer = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<RouteAnswer> => {
+    const { path, search } = splitTarget(incoming.url ?? "/");
+    if (incoming.method === "OPTIONS") return answerPreflight(access.allowedOrigin(incoming));
+    const found = router.find(incoming.method ?? "GET", path);
+    if (found.kind === "unknown") {
+      throw new ApiError(404, "no_such_route", "There is no such route; see /openapi.json.");
     }
-    return context.json(answer.toBody(), answer.status as 400, { ...SECURITY_HEADERS, ...answer.headers });
+    if (found.kind === "wrong_method") {
+      const allow = found.methods.join(", ");
+      throw new ApiError(405, "method_not_allowed", `Use ${allow} here.`, { headers: { allow } });
+    }
+    const { route, params } = found;
+    if (route.access !== "own") access.checkOrigin(incoming);
+    const caller = route.access === "key" ? access.authenticate(incoming) : { owner: undefined };
+    const query = route.query ? parseWith(route.query, firstOfEach(search)) : undefined;
+    const body = route.body ? await readJson(incoming, route.body, route.maxBodyBytes) : undefined;
+    const origin = access.allowedOrigin(incoming);
+    if (origin) outgoing.setHeader("access-control-allow-origin", origin);
+    const gone = new AbortController();
+    outgoing.once("close", () => gone.abort());
+    return route.handle({ params, body, query, caller, incoming, outgoing, signal: gone.signal });
   };
 
-  for (const route of routes) {
-    const path = route.path.replace(/\{(\w+)\}/g, ":$1");
-    app.on(route.method, path, async (context) => {
-      const { incoming, outgoing } = context.env;
+  return {
+    routes,
+    async handle(incoming, outgoing) {
       try {
-        if (route.access !== "own") access.checkOrigin(incoming);
-        const caller = route.access === "key" ? access.authenticate(incoming) : { owner: undefined };
-        const query = route.query ? parseWith(route.query, context.req.query()) : undefined;
-        const body = route.body ? await readJson(incoming, route.body, route.maxBodyBytes) : undefined;
-        const origin = access.allowedOrigin(incoming);
-        if (origin) outgoing.setHeader("access-control-allow-origin", origin);
-        const gone = new AbortController();
-        outgoing.once("close", () => {
-          if (!outgoing.writableFinished) gone.abort();
-        });
-        const params = context.req.param() as Record<string, string>;
-        const answer = await route.handle({ params, body, query, caller, incoming, outgoing, signal: gone.signal });
-        if ("streamed" in answer) return RESPONSE_ALREADY_SENT;
-        const headers = { ...SECURITY_HEADERS, ...answer.headers };
-        if (answer.body === undefined) return context.body(null, answer.status as 204, headers);
-        return context.json(answer.body as object, answer.status as 200, headers);
+        const answered = await answer(incoming, outgoing);
+        if (!("streamed" in answered)) send(outgoing, answered);
       } catch (error) {
-        if (outgoing.destroyed) return RESPONSE_ALREADY_SENT;
-        return answerError(error, context);
+        if (outgoing.destroyed) return;
+        const refused = toApiError(error, dependencies);
+        if (outgoing.headersSent) outgoing.destroy();
+        else send(outgoing, { status: refused.status, headers: refused.headers, body: refused.toBody() });
       }
-    });
-  }
+    },
+  };
+}
 
-  app.options("*", (context) => {
-    const origin = access.allowedOrigin(context.env.incoming);
-    if (!origin) return context.body(null, 403);
-    return context.body(null, 204, {
+/** Path and query of a request line; a proxy's form with the whole address in it, too. */
+function splitTarget(target: string): { readonly path: string; readonly search: string } {
+  const local = target.startsWith("/") ? target : target.replace(/^[a-z]+:\/\/[^/?#]*/i, "");
+  const [path = "", ...search] = local.split("?");
+  return { path, search: search.join("?") };
+}
+
+/** Of a name that is given more than once, the first. */
+function firstOfEach(search: string): Readonly<Record<string, string>> {
+  return Object.fromEntries([...new URLSearchParams(search)].reverse());
+}
+
+function answerPreflight(origin: string | undefined): RouteAnswer {
+  if (!origin) return { status: 403 };
+  return {
+    status: 204,
+    headers: {
       "access-control-allow-origin": origin,
       "access-control-allow-methods": "GET, POST, PUT, DELETE",
       "access-control-allow-headers": "content-type, x-api-key, last-event-id, authorization",
       "access-control-max-age": "600",
       vary: "origin",
-    });
-  });
-
-  app.notFound((context) => {
-    const known = routes.filter((route) => matches(route.path, context.req.path));
-    if (known.length === 0) {
-      return answerError(new ApiError(404, "no_such_route", "There is no such route; see /openapi.json."), context);
-    }
-    const allow = known.map((route) => route.method).join(", ");
-    return answerError(new ApiError(405, "method_not_allowed", `Use ${allow} here.`, { headers: { allow } }), context);
-  });
-  app.onError((error, context) => answerError(error, context));
-
-  return { app, routes };
+    },
+  };
 }
 
-function matches(template: string, path: string): boolean {
-  const expected = template.split("/");
-  const actual = path.split("/");
-  return (
-    expected.length === actual.length && expected.every((part, index) => part.startsWith("{") || part === actual[index])
-  );
+function send(outgoing: ServerResponse, { status, body, headers }: Exclude<RouteAnswer, { streamed: true }>): void {
+  if (outgoing.destroyed) return;
+  const bytes = Buffer.from(body === undefined ? "" : JSON.stringify(body));
+  outgoing.writeHead(status, {
+    ...(body === undefined ? {} : { "content-type": "application/json" }),
+    ...(status === 204 ? {} : { "content-length": bytes.byteLength }),
+    ...SECURITY_HEADERS,
+    ...headers,
+  });
+  outgoing.end(bytes);
+  if (!outgoing.req.complete) outgoing.once("finish", () => stopReading(outgoing.req));
+}
+
+/** What is left of a body that nobody reads is thrown away, for as long as an honest client needs to notice. */
+function stopReading(incoming: IncomingMessage): void {
+  const cut = setTimeout(() => incoming.socket.destroy(), UNREAD_BODY_MS);
+  incoming.once("close", () => clearTimeout(cut));
 }
 
 function toApiError(error: unknown, { logger }: ApiDependencies): ApiError {

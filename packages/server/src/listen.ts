@@ -2,7 +2,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
-import { getRequestListener } from "@hono/node-server";
 import type { Logger } from "@leafmesh/protocol";
 import { isLoopback } from "./access.ts";
 import type { Api } from "./app.ts";
@@ -44,12 +43,11 @@ export async function listen(api: Api, options: ListenOptions): Promise<Listenin
       `server.host is ${options.host} but server.api_keys is empty: add an API key, or use 127.0.0.1.`,
     );
   }
-  const handle = getRequestListener(api.app.fetch, { overrideGlobalObjects: false });
   const server: Server = createServer(
     { headersTimeout: 10_000, requestTimeout: 60_000, connectionsCheckingInterval: 5_000, maxHeaderSize: 16 * 1024 },
     (request, response) => {
       if (options.services.some((service) => service.handleRequest?.(request, response))) return;
-      void handle(request, response);
+      void api.handle(request, response);
     },
   );
   server.keepAliveTimeout = 65_000;
