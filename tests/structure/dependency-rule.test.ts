@@ -13,7 +13,9 @@ const allowed: Record<string, readonly string[]> = {
   mqtt: ["protocol"],
   notifiers: ["protocol", "mqtt"],
   rooms: ["protocol", "mqtt", "room-service"],
-  device: ["protocol", "mqtt"],
+  ledger: ["protocol"],
+  device: ["protocol", "mqtt", "ledger"],
+  client: ["protocol", "ledger"],
   "room-service": ["protocol"],
   "device-action": ["protocol", "core", "notifiers/contract", "rooms/contract"],
   server: ["protocol", "core"],
@@ -22,7 +24,7 @@ const allowed: Record<string, readonly string[]> = {
 };
 
 /** Packages that must run in a browser: outside `src/node`, nothing of Node. */
-const runtimeNeutral = ["protocol", "device"];
+const runtimeNeutral = ["protocol", "ledger", "device", "client"];
 
 interface Import {
   readonly file: string;

@@ -1,0 +1,1 @@
+export { type FileEntries, type FileEntriesOptions, openFileEntries } from "./file-entries.ts";
