@@ -1,8 +1,10 @@
 /** A device: what it can do, who may ring it, and what becomes of each ring. */
 import {
+  aborted,
   type Capability,
   type Clock,
   capabilitySchema,
+  deadline,
   deviceIdSchema,
   type Logger,
   MAX_CAPABILITIES,
@@ -14,7 +16,6 @@ import {
 } from "@leafmesh/protocol";
 import { type Connector, type DeviceRoom, JoinError } from "./connector.ts";
 import { leafmeshConnector } from "./connectors/leafmesh.ts";
-import { aborted, deadline } from "./deadline.ts";
 import { errorText } from "./error-text.ts";
 import type { DeviceEvent, IgnoreReason, RingDisposition } from "./events.ts";
 import type { TaskHandler } from "./handlers.ts";

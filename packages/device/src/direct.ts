@@ -3,7 +3,9 @@
  * `direct` notifier. It works for as long as the program runs, so it suits things, desktops, pages that are open, and tests.
  */
 import {
+  type Backoff,
   type Clock,
+  createBackoff,
   DIRECT_CLOSE,
   DIRECT_PATH,
   DIRECT_PROTOCOL_VERSION,
@@ -18,7 +20,6 @@ import {
   type Timer,
 } from "@leafmesh/protocol";
 import { isAllowedSocketAddress } from "./addresses.ts";
-import { type Backoff, createBackoff } from "./backoff.ts";
 import { errorText } from "./error-text.ts";
 import { isExtension, parseJson } from "./frames.ts";
 import { type Liveness, watchLiveness } from "./liveness.ts";

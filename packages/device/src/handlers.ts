@@ -1,7 +1,6 @@
 /** Running one handler: its budget, its end, and what it says. */
-import type { Clock, TaskEnvelope, Timer } from "@leafmesh/protocol";
+import { aborted, type Clock, type TaskEnvelope, type Timer } from "@leafmesh/protocol";
 import { type Answer, failure, specialAnswer } from "./answers.ts";
-import { aborted } from "./deadline.ts";
 import { errorText } from "./error-text.ts";
 import { createProgressReporter, type Progress } from "./progress.ts";
 import { UploadError, type UploadReference, uploadFile } from "./uploads.ts";

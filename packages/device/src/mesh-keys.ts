@@ -1,6 +1,5 @@
-import { type MeshKey, meshKeySchema, systemClock } from "@leafmesh/protocol";
+import { deadline, type MeshKey, meshKeySchema, systemClock } from "@leafmesh/protocol";
 import { isAllowedHttpAddress } from "./addresses.ts";
-import { deadline } from "./deadline.ts";
 import { parseJson } from "./frames.ts";
 
 /** Where a mesh publishes the keys that its rings are signed with, below its own address. */

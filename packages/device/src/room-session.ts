@@ -1,8 +1,7 @@
 /** What a device does in a room: one task, at most once, and an answer that stays the same. */
-import { type Clock, type Logger, type Ring, type TaskEnvelope, utf8Length } from "@leafmesh/protocol";
+import { type Clock, deadline, type Logger, type Ring, type TaskEnvelope, utf8Length } from "@leafmesh/protocol";
 import { type Answer, failure } from "./answers.ts";
 import type { DeviceRoom, DeviceRoomEvent } from "./connector.ts";
-import { deadline } from "./deadline.ts";
 import { errorText } from "./error-text.ts";
 import type { DeviceEvent, RingDisposition } from "./events.ts";
 import { runHandler, stoppedAnswer, type TaskHandler, TaskStopped } from "./handlers.ts";

@@ -27,3 +27,18 @@ export const deviceToolSchema = z.strictObject({
     .meta({ description: "JSON Schema of the arguments; the model sees it as it is." }),
 });
 export type DeviceTool = z.infer<typeof deviceToolSchema>;
+
+/** `POST /api/sessions/{id}/device_tools/{call_id}/result`, as documented; keys beyond these are ignored. */
+export const deviceToolResultSchema = z.object({
+  call_token: z.string().min(1).meta({ description: "From the frame that brought the call; good for one result." }),
+  status: z.enum(["ok", "error"]),
+  result: z.json().optional().meta({
+    description:
+      "With `ok`: any JSON. An object may carry one image in `image_base64`, of the type `image_media_type` (default image/jpeg).",
+  }),
+  error: z
+    .object({ code: z.string().optional(), message: z.string().optional() })
+    .optional()
+    .meta({ description: "With `error`: at least one of the two is not blank." }),
+});
+export type DeviceToolResult = z.infer<typeof deviceToolResultSchema>;

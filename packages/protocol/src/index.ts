@@ -1,6 +1,10 @@
+export { type Backoff, type BackoffOptions, createBackoff } from "./backoff.ts";
+export { aborted, type Deadline, deadline } from "./deadline.ts";
 export {
   type DeviceTool,
+  type DeviceToolResult,
   deviceToolIdSchema,
+  deviceToolResultSchema,
   deviceToolSchema,
   MAX_DEVICE_TOOL_SCHEMA_BYTES,
   MAX_DEVICE_TOOLS,

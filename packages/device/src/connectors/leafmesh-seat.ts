@@ -1,7 +1,9 @@
 /** The device's seat in one room of a LeafMesh room service: hello, sequence numbers, receipts, and coming back. */
 import {
+  type Backoff,
   type Capability,
   type Clock,
+  createBackoff,
   DEFAULT_ROOM_LIMITS,
   type DeviceEnvelope,
   type Logger,
@@ -17,7 +19,6 @@ import {
   utf8Length,
   type WelcomeFrame,
 } from "@leafmesh/protocol";
-import { type Backoff, createBackoff } from "../backoff.ts";
 import { type DeviceRoom, type DeviceRoomEvent, JoinError, type QueueResult, type RoomEnd } from "../connector.ts";
 import { createEventQueue } from "../event-queue.ts";
 import { isExtension, parseJson } from "../frames.ts";

@@ -8,8 +8,15 @@ import {
   openNewestLink,
   topicIssue,
 } from "@leafmesh/mqtt/wire";
-import { type Clock, type Logger, MAX_RING_BYTES, silentLogger, systemClock, type Timer } from "@leafmesh/protocol";
-import { createBackoff } from "../backoff.ts";
+import {
+  type Clock,
+  createBackoff,
+  type Logger,
+  MAX_RING_BYTES,
+  silentLogger,
+  systemClock,
+  type Timer,
+} from "@leafmesh/protocol";
 import { errorText } from "../error-text.ts";
 import { parseJson } from "../frames.ts";
 import { CLOCK_SKEW_MS } from "../ring-gate.ts";

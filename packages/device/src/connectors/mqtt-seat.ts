@@ -22,14 +22,15 @@ import {
   SESSION_TAKEN_OVER,
 } from "@leafmesh/mqtt/wire";
 import {
+  type Backoff,
   type Capability,
   type Clock,
+  createBackoff,
   type DeviceEnvelope,
   type Logger,
   type Timer,
   utf8Length,
 } from "@leafmesh/protocol";
-import { type Backoff, createBackoff } from "../backoff.ts";
 import { type DeviceRoom, type DeviceRoomEvent, JoinError, type QueueResult, type RoomEnd } from "../connector.ts";
 import { createEventQueue } from "../event-queue.ts";
 import type { BrokerAccess } from "./mqtt-broker.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "@leafmesh/protocol";
+import type { Clock } from "./runtime.ts";
 
 export interface Deadline {
   /** Aborted when the time is over or `parent` is aborted, whichever comes first. */
