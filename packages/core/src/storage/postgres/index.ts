@@ -1,0 +1,1 @@
+export { createPostgresBackend, type PostgresBackendOptions } from "./backend.ts";
