@@ -9,6 +9,7 @@ import { describeRoutes } from "./openapi.ts";
 import type { Route, RouteAnswer } from "./route.ts";
 import { createRouter } from "./router.ts";
 import { askRoutes } from "./routes/asks.ts";
+import { deviceToolRoutes } from "./routes/device-tools.ts";
 import { meshRoutes } from "./routes/mesh.ts";
 import { operationRoutes } from "./routes/operations.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
@@ -34,6 +35,7 @@ export function createApi(dependencies: ApiDependencies): Api {
   const routes: readonly Route[] = [
     ...meshRoutes(dependencies, streams),
     ...sessionRoutes(dependencies, streams),
+    ...deviceToolRoutes(dependencies),
     ...askRoutes(dependencies),
     ...operationRoutes(dependencies, () => {
       document ??= describeRoutes(routes, dependencies.version, settings.apiKeys.length > 0);
@@ -101,7 +103,7 @@ function answerPreflight(origin: string | undefined): RouteAnswer {
     headers: {
       "access-control-allow-origin": origin,
       "access-control-allow-methods": "GET, POST, PUT, DELETE",
-      "access-control-allow-headers": "content-type, x-api-key, last-event-id, authorization",
+      "access-control-allow-headers": "content-type, x-api-key, last-event-id, authorization, x-mewbo-capabilities",
       "access-control-max-age": "600",
       vary: "origin",
     },

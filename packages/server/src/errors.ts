@@ -21,7 +21,7 @@ export class ApiError extends Error {
     this.headers = more.headers ?? {};
   }
 
-  toBody(): ErrorBody {
+  toBody(): ErrorBody & Readonly<Record<string, unknown>> {
     return {
       error: {
         code: this.code,
@@ -29,5 +29,20 @@ export class ApiError extends Error {
         ...(this.details === undefined ? {} : { details: this.details }),
       },
     };
+  }
+}
+
+/** A refusal of the device tool bridge: its clients read `message` at the top, ours read `error`. */
+export class BridgeApiError extends ApiError {
+  readonly #more: Readonly<Record<string, unknown>>;
+
+  /** `more` goes into the body beside `message`. */
+  constructor(status: number, code: string, message: string, more: Readonly<Record<string, unknown>> = {}) {
+    super(status, code, message);
+    this.#more = more;
+  }
+
+  override toBody(): ErrorBody & Readonly<Record<string, unknown>> {
+    return { message: this.message, ...this.#more, ...super.toBody() };
   }
 }

@@ -4,11 +4,17 @@ import type { StoredEvent, TransientEvent } from "@leafmesh/protocol";
 const PAGE = 500;
 
 export interface Followed {
+  /** The event as this follower is to see it, when that has to be found out first; what comes after it waits. */
+  prepare?(event: StoredEvent): Promise<StoredEvent> | undefined;
   onEvent(event: StoredEvent): void;
   onTransient(event: TransientEvent): void;
   /** Called once, after the last stored event there was when following began. */
   onCaughtUp?(lastSeq: number): void;
+  /** A live event could not be prepared; nothing more comes. */
+  onFailed?(error: unknown): void;
 }
+
+type Frame = { readonly event: StoredEvent } | { readonly transient: TransientEvent };
 
 /**
  * Backlog after `after`, then live, without a gap or a repeat: listens first, reads the store second, and drops what
@@ -23,7 +29,8 @@ export async function followSession(
 ): Promise<void> {
   let last = after;
   let caughtUp = false;
-  const waiting: StoredEvent[] = [];
+  let preparing = false;
+  const waiting: Frame[] = [];
 
   const deliver = (event: StoredEvent): void => {
     if (signal.aborted || event.seq <= last) return;
@@ -31,13 +38,49 @@ export async function followSession(
     followed.onEvent(event);
   };
 
+  const deliverPrepared = async (event: StoredEvent): Promise<void> => {
+    deliver((await followed.prepare?.(event)) ?? event);
+  };
+
+  /** In order; an event that is being prepared holds up what comes after it. */
+  const deliverWaiting = (): void => {
+    while (!preparing && !signal.aborted) {
+      const frame = waiting.shift();
+      if (!frame) return;
+      if ("transient" in frame) {
+        followed.onTransient(frame.transient);
+        continue;
+      }
+      if (frame.event.seq <= last) continue;
+      const prepared = followed.prepare?.(frame.event);
+      if (!prepared) {
+        deliver(frame.event);
+        continue;
+      }
+      preparing = true;
+      prepared.then(
+        (event) => {
+          preparing = false;
+          deliver(event);
+          deliverWaiting();
+        },
+        (error: unknown) => {
+          stop();
+          followed.onFailed?.(error);
+        },
+      );
+    }
+  };
+
   const stop = backend.subscribe(sessionId, {
     onEvents(events) {
-      if (caughtUp) events.forEach(deliver);
-      else waiting.push(...events);
+      for (const event of events) waiting.push({ event });
+      if (caughtUp) deliverWaiting();
     },
-    onTransient(event) {
-      if (caughtUp && !signal.aborted) followed.onTransient(event);
+    onTransient(transient) {
+      if (!caughtUp) return;
+      waiting.push({ transient });
+      deliverWaiting();
     },
   });
   signal.addEventListener("abort", stop, { once: true });
@@ -45,10 +88,11 @@ export async function followSession(
 
   for (;;) {
     const page = await backend.events(sessionId, { after: last, limit: PAGE });
-    page.forEach(deliver);
+    for (const event of page) await deliverPrepared(event);
     if (page.length < PAGE || signal.aborted) break;
   }
-  for (const event of waiting.splice(0)) deliver(event);
+  for (const frame of waiting.splice(0)) if ("event" in frame) await deliverPrepared(frame.event);
   caughtUp = true;
+  deliverWaiting();
   if (!signal.aborted) followed.onCaughtUp?.(last);
 }

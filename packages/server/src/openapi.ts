@@ -33,7 +33,7 @@ function describe(route: Route, hasKeys: boolean): object {
       ? { parameters: names.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })) }
       : {}),
     ...(route.query ? { requestParams: { query: route.query } } : {}),
-    ...(route.body ? { requestBody: { required: true, content: { "application/json": { schema: route.body } } } } : {}),
+    ...describeBody(route.body ?? route.documentedBody),
     ...(route.rawBody
       ? {
           requestBody: {
@@ -58,4 +58,8 @@ function describe(route: Route, hasKeys: boolean): object {
       ]),
     ),
   };
+}
+
+function describeBody(schema: Route["body"]): object {
+  return schema ? { requestBody: { required: true, content: { "application/json": { schema } } } } : {};
 }

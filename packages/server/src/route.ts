@@ -40,6 +40,8 @@ export interface Route {
   /** `key`: the X-API-Key header where keys are configured; `none`: open; `own`: the handler checks a token of its own. */
   readonly access: "key" | "none" | "own";
   readonly body?: z.ZodType | undefined;
+  /** JSON that the handler reads itself: only for the document. */
+  readonly documentedBody?: z.ZodType | undefined;
   /** Bodies that are not JSON: only for the document, the handler reads them. */
   readonly rawBody?: readonly string[] | undefined;
   readonly query?: z.ZodObject | undefined;

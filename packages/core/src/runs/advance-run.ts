@@ -85,7 +85,8 @@ async function openContext(
 ): Promise<RunContext> {
   const tools = new Map<string, Tool>();
   if (agent) {
-    const request = { sessionId: control.run.sessionId, runId: control.run.id, mesh };
+    const { id: runId, sessionId, deviceTools } = control.run;
+    const request = { sessionId, runId, mesh, deviceTools };
     for (const provider of services.toolProviders) {
       for (const tool of await provider.toolsFor(agent, request)) tools.set(tool.definition.name, tool);
     }

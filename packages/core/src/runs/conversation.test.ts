@@ -71,7 +71,11 @@ describe("toChatMessages", () => {
     const shown = new Map([[second, [image("new")]]]);
     expect(toChatMessages("P", [user("1"), asks(1, "a", "b"), first, second], shown).slice(3)).toEqual([
       { role: "tool", toolCallId: "a", content: "result a" },
-      { role: "tool", toolCallId: "b", content: "result b\n[A file that came with this result is not shown here.]" },
+      {
+        role: "tool",
+        toolCallId: "b",
+        content: "result b\n[A file that came with this result is not shown here. It can be asked for again.]",
+      },
       {
         role: "user",
         content: [

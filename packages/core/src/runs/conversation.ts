@@ -106,6 +106,9 @@ function pushResults(
 function textOf({ message, images }: ToolEntry, shown: number): string {
   const notShown = Math.max(message.uploads?.length ?? 0, images?.length ?? 0) - shown;
   if (notShown <= 0) return message.content;
-  const note = notShown === 1 ? "A file that came with this result is" : `${notShown} files of this result are`;
-  return `${message.content}\n[${note} not shown here.]`;
+  const note =
+    notShown === 1
+      ? "A file that came with this result is not shown here. It can be asked for again."
+      : `${notShown} files of this result are not shown here. They can be asked for again.`;
+  return `${message.content}\n[${note}]`;
 }

@@ -236,7 +236,7 @@ describe("a tool's result", () => {
       "taken 2",
       ["label", "2a", "2b"],
       "assistant",
-      "taken 3\n[2 files of this result are not shown here.]",
+      "taken 3\n[2 files of this result are not shown here. They can be asked for again.]",
       "assistant",
       "user",
     ]);
@@ -255,7 +255,7 @@ describe("a tool's result", () => {
     await engine.start();
     await converse(engine, "look");
     const last = model.requests.at(-1)?.messages ?? [];
-    expect(last[3]?.content).toBe("taken 1\n[2 files of this result are not shown here.]");
+    expect(last[3]?.content).toBe("taken 1\n[2 files of this result are not shown here. They can be asked for again.]");
     expect(last.filter(({ role, content }) => role === "user" && typeof content !== "string")).toHaveLength(2);
   });
 });

@@ -1,12 +1,27 @@
 /** The engine: conversations in, runs driven to their end, across restarts. */
-import { type Clock, FINAL_RUN_STATUSES, type HistoryEntry, type Logger, type NewId } from "@leafmesh/protocol";
+import {
+  type Clock,
+  FINAL_RUN_STATUSES,
+  type HistoryEntry,
+  type Logger,
+  type NewId,
+  type StoredEvent,
+} from "@leafmesh/protocol";
+import type { DeviceToolAnswer, DeviceToolAnswered } from "../bridge/answer-call.ts";
+import { createDeviceToolBridge } from "../bridge/bridge.ts";
+import { closeForgottenCalls } from "../calls/forgotten-calls.ts";
 import { createPendingCalls } from "../calls/pending-calls.ts";
+import { createDeclaredTools } from "../client-tools/declared-tools.ts";
+import { OutsideAnswers } from "../client-tools/outside-answers.ts";
+import type { Answer, Resumed } from "../client-tools/resume.ts";
 import type { Mesh } from "../config/mesh.ts";
 import type { Models } from "../models/contract.ts";
+import { createGuardedFetch, type GuardedFetch } from "../security/guarded-fetch.ts";
 import type { Sealer } from "../security/sealer.ts";
 import { createDeviceDirectory } from "../sessions/device-directory.ts";
 import type { DeviceDirectory } from "../sessions/devices.ts";
 import { historyEntry } from "../sessions/history.ts";
+import { createKeyedSubmit, type SubmitRunRequest } from "../sessions/keyed-submit.ts";
 import {
   type CreateSessionRequest,
   SessionService,
@@ -40,6 +55,8 @@ export interface EngineDependencies {
   /** 0 up to 1, for the spread of retries. */
   readonly random: () => number;
   readonly logger: Logger;
+  /** For tools of the mesh and notices; closed by the engine. One that goes to the network unless given. */
+  readonly fetch?: GuardedFetch | undefined;
 }
 
 export interface Engine {
@@ -62,9 +79,16 @@ export interface Engine {
    * restart. When it rejects it will not be answered.
    *
    * @throws {EngineError} as {@link Engine.createSession}, and `no_such_session` (also for a session of another owner),
-   *   `session_ended`, `too_many_queued_runs`, `message_too_long`
+   *   `session_ended`, `too_many_queued_runs`, `message_too_long`, `no_such_agent`, `bad_callback_url`,
+   *   `idempotency_conflict`
    */
   submit(request: SubmitRequest): Promise<Submitted>;
+
+  /**
+   * As {@link Engine.submit}, into the conversation that the app calls `sessionKey` (opened if there is none), and once
+   * for every idempotency key: a repeat gets the run of the first.
+   */
+  submitRun(request: SubmitRunRequest): Promise<Submitted>;
 
   /**
    * The run once it has ended, however it ended. Rejects with the signal's reason when that comes first.
@@ -72,6 +96,15 @@ export interface Engine {
    * @throws {EngineError} `no_such_run`; `stopping` when the engine stops before the run has ended
    */
   waitForRun(runId: string, signal: AbortSignal): Promise<RunRecord>;
+
+  /**
+   * Takes the answer that a suspended run waits for; when it resolves as accepted the answer is stored and the run goes
+   * on. The same answer again changes nothing. A refusal changes nothing either.
+   *
+   * @param answeredBy name of the API key that brings the answer
+   * @throws {EngineError} `no_such_run`, `stopping`
+   */
+  resumeRun(runId: string, answer: Answer, answeredBy: string | undefined): Promise<Resumed>;
 
   /**
    * Ends a run as `cancelled`; its open tool calls are settled first and the history stays closed. Resolves with the
@@ -110,11 +143,24 @@ export interface Engine {
    */
   stop(options: { readonly graceMs: number }): Promise<void>;
 
+  /**
+   * Takes the result of a call that the session's client executed. When it resolves with `resolved` the result is stored
+   * and the model will read it.
+   */
+  answerDeviceTool(answer: DeviceToolAnswer): Promise<DeviceToolAnswered>;
+  /**
+   * The event as it goes to a stream of the session's owner: a call that waits for the client gets the token that
+   * answers it. `undefined` when it goes as it is.
+   */
+  forStream(event: StoredEvent): Promise<StoredEvent> | undefined;
+
   /** The devices of a conversation with their push tokens opened, for the notifiers. */
   readonly directory: DeviceDirectory;
 }
 
-const UNFINISHED = ["queued", "running"] as const;
+/** Runs that a worker drives, or will. */
+const DRIVEN = ["queued", "running"] as const;
+const UNFINISHED = [...DRIVEN, "suspended"] as const;
 const HISTORY_PAGE = 1_000;
 
 /** Makes an engine; nothing runs before {@link Engine.start}. */
@@ -122,7 +168,24 @@ export function createEngine(dependencies: EngineDependencies): Engine {
   const { backend, clock, logger, newId, sealer } = dependencies;
   const leases = new MeshLeases(dependencies.mesh, dependencies.models, logger);
   const calls = createPendingCalls({ backend, clock, newId });
-  const driver = new RunDriver({ ...dependencies, leases, calls });
+  const bridge = createDeviceToolBridge({ backend, calls, sealer, clock, newId, logger });
+  const fetch = dependencies.fetch ?? createGuardedFetch({ clock });
+  const declared = createDeclaredTools({ backend, fetch, logger });
+  const toolProviders = [declared, bridge.provider, ...dependencies.toolProviders];
+  const answers = new OutsideAnswers({
+    ...dependencies,
+    calls,
+    fetch,
+    callbackSettings: () => leases.mesh.server.callbacks,
+  });
+  const driver = new RunDriver({
+    ...dependencies,
+    toolProviders,
+    leases,
+    calls,
+    onSuspended: (wait) => answers.suspended(wait),
+    onReleased: (run) => answers.released(run),
+  });
   /** `undefined`: the run is not under way. */
   const cancel = async (runId: string): Promise<RunRecord | undefined> => {
     const control = await driver.take(runId);
@@ -149,6 +212,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
       await Promise.all(runs.map((run) => cancel(run.id)));
     },
   });
+  const submitKeyed = createKeyedSubmit({ backend, submit: (request) => sessions.submit(request) });
   const sweep = new SessionSweep({
     backend,
     clock,
@@ -177,19 +241,25 @@ export function createEngine(dependencies: EngineDependencies): Engine {
     const inTime = await withinTime(letGo, LAST_WAIT_MS, clock);
     if (!inTime) logger.error("a run did not let go while the mesh stopped; the next start continues it");
     driver.abandonAll();
+    await answers.stop();
+    await fetch.close();
     await leases.close();
   };
 
   return {
     directory: createDeviceDirectory(backend, sealer, logger),
+    answerDeviceTool: bridge.answer,
+    forStream: bridge.forStream,
 
     async start() {
       refuseWhenStopping();
+      await closeForgottenCalls({ backend, calls, clock, logger });
       const counts = await takeUpUnfinished(backend, driver, leases.mesh, clock);
       await backend.queue.start({
         concurrency: leases.mesh.limits.maxConcurrentRuns,
         work: ({ runId }) => driver.work(runId),
       });
+      await answers.start();
       await sweep.start();
       return counts;
     },
@@ -204,12 +274,25 @@ export function createEngine(dependencies: EngineDependencies): Engine {
       return sessions.submit(request);
     },
 
+    async submitRun(request) {
+      refuseWhenStopping();
+      return submitKeyed(request);
+    },
+
     async waitForRun(runId, signal) {
       const here = driver.get(runId);
-      if (here) return abortable(here.finished, signal);
+      const left = here && (await abortable(here.finished, signal));
+      if (left && FINAL_RUN_STATUSES.has(left.status)) return left;
       const run = await knownRun(runId);
       if (FINAL_RUN_STATUSES.has(run.status)) return run;
       return finishedElsewhere(backend, run, AbortSignal.any([signal, stopping.signal]));
+    },
+
+    async resumeRun(runId, answer, answeredBy) {
+      refuseWhenStopping();
+      const resumed = await answers.resume(runId, answer, answeredBy);
+      if (!resumed) throw new EngineError("no_such_run", "There is no such run.");
+      return resumed;
     },
 
     async cancelRun(runId) {
@@ -249,11 +332,14 @@ function isStopping(): EngineError {
   return new EngineError("stopping", "The mesh is stopping. Send the request again in a moment.");
 }
 
-/** Puts what an earlier process left back into the queue: of one session's runs the one that was under way first. */
+/**
+ * Puts what an earlier process left back into the queue: of one session's runs the one that was under way first. Those
+ * that wait for somebody outside are left to their deadlines.
+ */
 async function takeUpUnfinished(backend: Backend, driver: RunDriver, mesh: Mesh, clock: Clock) {
-  const unfinished = await backend.runs({ statuses: UNFINISHED });
-  const underWay = unfinished.filter(({ status }) => status !== "queued");
-  const waiting = unfinished.filter(({ status }) => status === "queued");
+  const unfinished = await backend.runs({ statuses: DRIVEN });
+  const underWay = unfinished.filter(({ startedAt }) => startedAt !== undefined);
+  const waiting = unfinished.filter(({ startedAt }) => startedAt === undefined);
   let resumed = 0;
   for (const run of [...underWay, ...waiting]) {
     if (run.deadlineAt > clock.nowMs() && mesh.agents.has(run.agent)) resumed++;

@@ -1,10 +1,16 @@
 /** The honest end of calls that nobody can continue: their tool is gone, or could not store how they ended. */
 import type { AskResult } from "@leafmesh/protocol";
+import { endingSettlement, endingStory } from "../bridge/endings.ts";
 import type { PendingCalls } from "../calls/pending-calls.ts";
 import type { CallRecord } from "../storage/contract.ts";
 
 /** Settles an open call by how far it got. If somebody else settles it meanwhile, their result is the one given. */
 export async function settleAsLost(calls: PendingCalls, call: CallRecord, at: number): Promise<unknown> {
+  if (call.face === "bridge") {
+    const settlement = endingSettlement(call, "lost");
+    const moved = await calls.settle(call, settlement, endingStory(call.id, "lost"));
+    return moved.status === "settled" ? moved.call.result : settlement.result;
+  }
   const result = lostResult(call);
   const moved = await calls.settle(
     call,

@@ -1,4 +1,5 @@
 /** Brings every call of one answer to its result. */
+import { bridgeToolResult } from "../bridge/bridge-result.ts";
 import { isOpenCall } from "../calls/pending-calls.ts";
 import type { CallRecord } from "../storage/contract.ts";
 import type { ToolInvocation, ToolResult } from "../tools/contract.ts";
@@ -110,6 +111,7 @@ async function recoverCall(context: RunContext, record: CallRecord): Promise<Too
   const tool = context.tools.get(record.tool);
   if (!tool?.recover) {
     const stored = isOpenCall(record) ? await settleAsLost(calls, record, clock.nowMs()) : record.result;
+    if (record.face === "bridge") return bridgeToolResult({ id: record.id, result: stored });
     return { success: isDone(stored), content: JSON.stringify(stored), callId: record.id };
   }
   const recover = tool.recover.bind(tool);

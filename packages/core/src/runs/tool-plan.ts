@@ -50,6 +50,9 @@ export function planCalls(
     if (before + position >= limit) return refuse(limitReached(limit));
     const tool = tools.get(call.name);
     if (!tool) return refuse(noSuchTool(call.name, tools));
+    if (!parsed.ok && parsed.isJson && tool.takesAnyArguments) {
+      return { kind: "execute", position, call, tool, arguments: {} };
+    }
     if (!parsed.ok) return refuse(`${parsed.error} Send one JSON object that fits the parameters of ${call.name}.`);
     return { kind: "execute", position, call, tool, arguments: parsed.value };
   });
@@ -57,7 +60,7 @@ export function planCalls(
 
 type ParsedArguments =
   | { readonly ok: true; readonly value: JsonObject }
-  | { readonly ok: false; readonly error: string };
+  | { readonly ok: false; readonly error: string; readonly isJson: boolean };
 
 /** Nothing at all counts as no arguments: providers write it for tools without parameters. */
 function parseArguments(text: string): ParsedArguments {
@@ -66,11 +69,13 @@ function parseArguments(text: string): ParsedArguments {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return { ok: false, error: `The arguments are not JSON (${error instanceof Error ? error.message : "bad text"}).` };
+    const why = error instanceof Error ? error.message : "bad text";
+    return { ok: false, error: `The arguments are not JSON (${why}).`, isJson: false };
   }
-  if (!isObject(value)) return { ok: false, error: "The arguments are not a JSON object." };
-  if (isDeeperThan(value, MAX_DEPTH))
-    return { ok: false, error: `The arguments nest deeper than ${MAX_DEPTH} levels.` };
+  if (!isObject(value)) return { ok: false, error: "The arguments are not a JSON object.", isJson: true };
+  if (isDeeperThan(value, MAX_DEPTH)) {
+    return { ok: false, error: `The arguments nest deeper than ${MAX_DEPTH} levels.`, isJson: false };
+  }
   return { ok: true, value };
 }
 

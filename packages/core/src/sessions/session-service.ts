@@ -1,10 +1,12 @@
 /** Conversations: opening them, taking messages into them, ending them. */
 import { type Clock, MAX_MESSAGE_CHARACTERS, type NewId } from "@leafmesh/protocol";
+import { bindDeviceTools, type DeclarationProblem } from "../bridge/declarations.ts";
+import { sealCallbackUrl } from "../callbacks/callback-url.ts";
 import type { EntryPoint, Mesh } from "../config/mesh.ts";
 import { EngineError } from "../runs/engine-error.ts";
 import { CommitConflict, commit } from "../runs/run-services.ts";
 import type { Sealer } from "../security/sealer.ts";
-import type { Backend, RunRecord, SessionRecord, Write } from "../storage/contract.ts";
+import type { Backend, RunOptions, RunRecord, SessionRecord, Write } from "../storage/contract.ts";
 import { type DeviceInput, knownDevice, mergeDevices } from "./device-list.ts";
 import { KeyedLock } from "./keyed-lock.ts";
 
@@ -15,7 +17,10 @@ export interface CreateSessionRequest {
   readonly owner?: string | undefined;
   /** Merged into the conversation's devices by id; an empty list clears them; `undefined` leaves them. */
   readonly devices?: readonly DeviceInput[] | undefined;
-  /** Free data of the app. Merged over the session's, key by key. */
+  /**
+   * Free data of the app. Merged over the session's, key by key. `device_tools` in it declares tools of the client: it
+   * is checked when a message is submitted, and replaces what was declared before as a whole.
+   */
   readonly context?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -26,6 +31,20 @@ export interface SubmitRequest extends CreateSessionRequest {
   readonly message: string;
   /** Milliseconds until the run's deadline; at most the mesh's `limits.run_timeout`, which is the default. */
   readonly timeoutMs?: number | undefined;
+  /** The agent that works on the message, instead of the entry point's. */
+  readonly agent?: string | undefined;
+  /** The app's own name for the conversation that is opened. */
+  readonly sessionKey?: string | undefined;
+  /** Only of runs that are submitted by themselves: these have frames. */
+  readonly run?: RunRequest | undefined;
+  /** Stored with the run: the same key again is the same request. */
+  readonly idempotency?: { readonly key: string; readonly digest: string } | undefined;
+}
+
+/** How a run that is submitted by itself is to go. */
+export interface RunRequest extends Pick<RunOptions, "clientTools" | "clientToolTimeoutMs" | "replayOf"> {
+  /** Gets notices when the run waits, goes on and ends. */
+  readonly callbackUrl?: string | undefined;
 }
 
 export interface Submitted {
@@ -74,9 +93,10 @@ export class SessionService {
     }
     const { sessionId } = request;
     if (sessionId !== undefined) return this.#locks.run(sessionId, () => this.#continue(sessionId, request));
+    const tools = toolsOfRun(request, undefined);
     const { session, entryPoint, writes } = this.#newSession(request);
-    const run = this.#newRun(session.id, entryPoint, request);
-    await this.#commitNew(session, [...writes, ...runWrites(run)]);
+    const run = this.#newRun(session.id, entryPoint, request, tools);
+    await this.#commitNew(session, [...writes, ...runWrites(run), ...idempotencyWrites(run, request)]);
     return this.#queue(run, true);
   }
 
@@ -102,11 +122,12 @@ export class SessionService {
     if (!session || session.owner !== request.owner) throw noSuchSession();
     if (session.endedAt !== undefined) throw sessionEnded();
     const mesh = this.#options.mesh();
-    const entryPoint = findEntryPoint(mesh, request.entryPoint ?? session.entryPoint);
+    const entryPoint = findTarget(mesh, { ...request, entryPoint: request.entryPoint ?? session.entryPoint });
     await this.#refuseLongQueue(sessionId, mesh.limits.maxQueuedRunsPerSession);
 
     const at = clock.nowMs();
-    const run = this.#newRun(sessionId, entryPoint, request);
+    const tools = toolsOfRun(request, session.context);
+    const run = this.#newRun(sessionId, entryPoint, request, tools);
     const stored = request.devices ? await backend.devices(sessionId) : [];
     const context = request.context && { context: { ...session.context, ...request.context } };
     try {
@@ -114,9 +135,11 @@ export class SessionService {
         { kind: "session.touch", sessionId, at, ...context },
         ...this.#deviceWrites(sessionId, stored, request.devices, at),
         ...runWrites(run),
+        ...droppedWrites(run, tools.dropped),
+        ...idempotencyWrites(run, request),
       ]);
     } catch (error) {
-      // The only thing that can have changed under the lock: another process ended the session.
+      // What can have changed under the lock: another process ended the session, or took the same request.
       throw error instanceof CommitConflict ? sessionEnded() : error;
     }
     return this.#queue(run, false);
@@ -152,9 +175,9 @@ export class SessionService {
     );
   }
 
-  #newSession(request: CreateSessionRequest) {
+  #newSession(request: CreateSessionRequest & Pick<SubmitRequest, "agent" | "sessionKey">) {
     const mesh = this.#options.mesh();
-    const entryPoint = findEntryPoint(mesh, request.entryPoint);
+    const entryPoint = findTarget(mesh, request);
     const at = this.#options.clock.nowMs();
     const session: SessionRecord = {
       id: this.#options.newId("ses"),
@@ -163,6 +186,7 @@ export class SessionService {
       owner: request.owner,
       createdAt: at,
       lastActiveAt: at,
+      ...(request.sessionKey === undefined ? {} : { key: request.sessionKey }),
       context: request.context ?? {},
     };
     const writes: Write[] = [
@@ -193,19 +217,33 @@ export class SessionService {
     ];
   }
 
-  #newRun(sessionId: string, entryPoint: EntryPoint, { message, timeoutMs = Number.POSITIVE_INFINITY }: SubmitRequest) {
+  #newRun(
+    sessionId: string,
+    entryPoint: EntryPoint,
+    { message, timeoutMs = Number.POSITIVE_INFINITY, run: wanted }: SubmitRequest,
+    { deviceTools }: ToolsOfRun,
+  ) {
     const at = this.#options.clock.nowMs();
+    const id = this.#options.newId("run");
     const run: RunRecord = {
-      id: this.#options.newId("run"),
+      id,
       sessionId,
       agent: entryPoint.target,
       status: "queued",
       input: message,
       createdAt: at,
       deadlineAt: at + Math.min(timeoutMs, this.#options.mesh().limits.runTimeoutMs),
+      ...(deviceTools ? { deviceTools } : {}),
+      ...(wanted ? { options: this.#runOptions(id, wanted) } : {}),
       version: 1,
     };
     return run;
+  }
+
+  #runOptions(runId: string, { callbackUrl, ...options }: RunRequest): RunOptions {
+    if (callbackUrl === undefined) return options;
+    const settings = this.#options.mesh().server.callbacks;
+    return { ...options, sealedCallbackUrl: sealCallbackUrl(callbackUrl, runId, settings, this.#options.sealer) };
   }
 
   async #queue(run: RunRecord, opensConversation: boolean): Promise<Submitted> {
@@ -226,6 +264,58 @@ function runWrites(run: RunRecord): Write[] {
     },
     { kind: "event.append", sessionId, at, event: { type: "run.queued", payload: { run_id: id, agent } } },
   ];
+}
+
+interface ToolsOfRun {
+  readonly deviceTools?: RunRecord["deviceTools"];
+  /** Why the declaration of the session does not count. */
+  readonly dropped: readonly DeclarationProblem[];
+}
+
+/** The tools of the client that the run will have, frozen now. */
+function toolsOfRun(request: SubmitRequest, stored: SessionRecord["context"] | undefined): ToolsOfRun {
+  const bound = bindDeviceTools(request.context, stored);
+  switch (bound.status) {
+    case "bound":
+      return { deviceTools: bound.tools, dropped: [] };
+    case "dropped":
+      return { dropped: bound.problems };
+    case "refused": {
+      const [first] = bound.problems;
+      const where = first ? `${first.field}: ${first.message}` : "context.device_tools is not as documented";
+      throw new EngineError("invalid_device_tools", where, bound.problems);
+    }
+    default:
+      return bound satisfies never;
+  }
+}
+
+function droppedWrites(run: RunRecord, problems: readonly DeclarationProblem[]): Write[] {
+  const [first] = problems;
+  if (!first) return [];
+  const message = `The device tools that were declared earlier do not count for this run: ${first.field}: ${first.message}.`;
+  const event = { type: "warning", payload: { code: "device_tools_dropped", message } } as const;
+  return [{ kind: "event.append", sessionId: run.sessionId, at: run.createdAt, event }];
+}
+
+function idempotencyWrites(run: RunRecord, { idempotency, owner }: SubmitRequest): Write[] {
+  if (!idempotency) return [];
+  const { key, digest: requestDigest } = idempotency;
+  return [
+    { kind: "idempotency.create", idempotency: { owner, key, requestDigest, runId: run.id, createdAt: run.createdAt } },
+  ];
+}
+
+/** The entry point, or the one that stands for an agent that is named itself. */
+function findTarget(mesh: Mesh, request: Pick<SubmitRequest, "agent" | "entryPoint">): EntryPoint {
+  const { agent } = request;
+  if (agent === undefined) return findEntryPoint(mesh, request.entryPoint);
+  if (!mesh.agents.has(agent)) {
+    const names = [...mesh.agents.keys()].join(", ");
+    throw new EngineError("no_such_agent", `There is no agent ${JSON.stringify(agent)}. There are: ${names}.`);
+  }
+  const own = mesh.entryPoints.find(({ target }) => target === agent) ?? mesh.entryPoints[0];
+  return { name: own?.name ?? agent, target: agent };
 }
 
 function findEntryPoint({ entryPoints }: Mesh, name: string | undefined): EntryPoint {

@@ -1,4 +1,5 @@
 /** What a tool is to an agent, and how the run engine drives it. */
+import type { DeviceTool } from "@leafmesh/protocol";
 import type { Agent, Mesh } from "../config/mesh.ts";
 import type { ImagePart } from "../models/contract.ts";
 import type { CallRecord } from "../storage/contract.ts";
@@ -53,6 +54,8 @@ export interface Tool {
   readonly definition: ToolDefinition;
   /** True for tools whose calls have a deadline of their own: `tool_call_timeout` does not apply to them. */
   readonly ownDeadline: boolean;
+  /** Arguments that are JSON but not an object count as none, instead of being refused. */
+  readonly takesAnyArguments?: boolean | undefined;
   /** Never rejects for what a tool call may meet; a rejection is a bug and becomes a failed tool call. */
   execute(scope: ToolScope): Promise<ToolResult>;
   /**
@@ -68,6 +71,12 @@ export interface ToolProvider {
   /** `mesh` is the one the run started with; a reload does not change it under the run. */
   toolsFor(
     agent: Agent,
-    run: { readonly sessionId: string; readonly runId: string; readonly mesh: Mesh },
+    run: {
+      readonly sessionId: string;
+      readonly runId: string;
+      readonly mesh: Mesh;
+      /** What the client had declared when the run was submitted. */
+      readonly deviceTools?: readonly DeviceTool[] | undefined;
+    },
   ): Promise<readonly Tool[]>;
 }

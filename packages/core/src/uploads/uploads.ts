@@ -166,16 +166,10 @@ export function createUploads({ backend, sealer, clock, newId, maxBytes }: Uploa
       const id = newId("upl");
       offered.taken = true;
       try {
-        const stored = await store({
-          id,
-          sessionId,
-          callId,
-          name,
-          mediaType,
-          size: content.length,
-          sealedContent: sealer.seal(content, context(sessionId, id)),
-          createdAt: clock.nowMs(),
-        });
+        const createdAt = clock.nowMs();
+        const stored = await store(
+          sealedUpload(sealer, { id, sessionId, callId, name, mediaType, content, createdAt }),
+        );
         if (!stored) return refused("expired");
       } catch (error) {
         offered.taken = false;
@@ -192,6 +186,15 @@ export function createUploads({ backend, sealer, clock, newId, maxBytes }: Uploa
 
     open,
   };
+}
+
+/** The record of a file, its content sealed. */
+export function sealedUpload(
+  sealer: Sealer,
+  { content, ...file }: Omit<UploadRecord, "size" | "sealedContent"> & { readonly content: Uint8Array },
+): UploadRecord {
+  const sealedContent = sealer.seal(content, context(file.sessionId, file.id));
+  return { ...file, size: content.length, sealedContent };
 }
 
 function refused(code: UploadRefusal) {

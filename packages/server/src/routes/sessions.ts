@@ -166,7 +166,9 @@ export function sessionRoutes(api: ApiDependencies, streams: StreamLimit): reado
       summary: "The conversation's events: backlog, then live",
       description:
         "Server-sent events; `id:` is the sequence number. `Last-Event-ID` or `after` (exclusive) resumes. The stream " +
-        "stays open while the conversation is idle and ends with `stream_end` when it is over.",
+        "stays open while the conversation is idle and ends with `stream_end` when it is over. A client that executes " +
+        `device tools says so with the header \`X-Mewbo-Capabilities: ${EXECUTES}\`; its frames of type ` +
+        "`device_tool_call` carry the token that answers the call while the call is open.",
       tag: "sessions",
       access: "key",
       query: z.object({ after: z.coerce.number().int().min(0).optional() }),
@@ -178,8 +180,12 @@ export function sessionRoutes(api: ApiDependencies, streams: StreamLimit): reado
       async handle({ params, query, caller, incoming, outgoing }) {
         const session = await own(params.session_id, caller);
         const release = streams.take();
+        const after = resumeAfter(incoming.headers["last-event-id"], query.after);
+        const executor = saysThatItExecutes(incoming.headers[CAPABILITIES_HEADER]);
         try {
-          await streamSession(api, session, resumeAfter(incoming.headers["last-event-id"], query.after), outgoing);
+          // Attached before the first byte: whoever has seen the stream open can be called.
+          const attached = await api.backend.attachStream(session.id, { executor });
+          await streamSession(api, session, after, outgoing).finally(() => attached.close());
         } finally {
           release();
         }
@@ -203,6 +209,18 @@ export function sessionRoutes(api: ApiDependencies, streams: StreamLimit): reado
       },
     }),
   ];
+}
+
+const CAPABILITIES_HEADER = "x-mewbo-capabilities";
+const EXECUTES = "device_control";
+
+/** The header lists capabilities; one of them says that the client executes what the session's tools ask for. */
+function saysThatItExecutes(header: string | string[] | undefined): boolean {
+  const listed = [header ?? []]
+    .flat()
+    .join(",")
+    .split(/[\s,;]+/);
+  return listed.some((capability) => capability.toLowerCase() === EXECUTES);
 }
 
 function resumeAfter(lastEventId: string | string[] | undefined, after: number | undefined): number {
@@ -234,6 +252,7 @@ async function streamSession(
     session.id,
     after,
     {
+      prepare: (event) => api.engine.forStream(event),
       onEvent(event) {
         lastSeq = event.seq;
         events.event(event);
@@ -251,6 +270,13 @@ async function streamSession(
       },
       onCaughtUp() {
         caughtUp = true;
+      },
+      onFailed(error) {
+        api.logger.error("an event could not be prepared for a stream, which is ended", {
+          sessionId: session.id,
+          error,
+        });
+        events.end();
       },
     },
     stop.signal,

@@ -21,6 +21,7 @@ const STATUS: Record<EngineErrorCode, number> = {
   no_such_run: 404,
   stopping: 503,
   message_too_long: 413,
+  invalid_device_tools: 400,
 };
 
 /** Runs `work` and turns the engine's refusals into answers. */
@@ -31,7 +32,9 @@ export async function answering<Value>(work: () => Promise<Value>): Promise<Valu
     if (!(error instanceof EngineError)) throw error;
     const status = STATUS[error.code];
     const headers: Record<string, string> = status === 429 || status === 503 ? { "retry-after": "5" } : {};
-    throw new ApiError(status, error.code, error.message, { headers, cause: error });
+    const details = error.problems.map(({ field, message }) => ({ field, message }));
+    const more = { headers, cause: error, ...(details.length > 0 ? { details } : {}) };
+    throw new ApiError(status, error.code, error.message, more);
   }
 }
 
