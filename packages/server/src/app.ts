@@ -64,7 +64,9 @@ export function createApi(dependencies: ApiDependencies): Api {
     const origin = access.allowedOrigin(incoming);
     if (origin) outgoing.setHeader("access-control-allow-origin", origin);
     const gone = new AbortController();
-    outgoing.once("close", () => gone.abort());
+    outgoing.once("close", () => {
+      if (!outgoing.writableFinished) gone.abort();
+    });
     return route.handle({ params, body, query, caller, incoming, outgoing, signal: gone.signal });
   };
 
