@@ -155,10 +155,10 @@ class DeviceActionTool implements Tool {
     const { devices, asks } = this.#context;
     const { sessionId } = scope.invocation;
     const request = await readRequest(scope.invocation.arguments, await devices.list(sessionId), agent.device);
+    if ("reason" in request) return this.#refuse(request, scope);
     const before = this.#asked ?? (await this.#askedBefore());
     // From here to the start of the ask nothing waits, so that calls of one turn cannot pass the limits together.
     this.#asked ??= before;
-    if ("reason" in request) return this.#refuse(request, scope);
     const device = request.device.id;
     if (this.#context.isStopping) return this.#toResult({ result: resultOf(MESH_STOPS, device), callId: undefined });
     if (asks.inSession(sessionId) >= mesh.limits.maxOpenAsksPerSession) {
@@ -236,9 +236,9 @@ class DeviceActionTool implements Tool {
     }
   }
 
-  /** Nobody is rung. It is stored all the same, so that an operator finds it among the asks. */
+  /** Nobody is rung. It is stored all the same, with its result, so that an operator finds it among the asks. */
   async #refuse({ device, ...refusal }: RefusedRequest, scope: ToolScope): Promise<ToolResult> {
-    const { services, newId, clock, logger } = this.#context;
+    const { services, newId, clock } = this.#context;
     const { agent } = this.#run;
     const { arguments: given, ...place } = scope.invocation;
     const askId = newId("ask");
@@ -246,17 +246,12 @@ class DeviceActionTool implements Tool {
     const result = resultOf(ending, device);
     const action = typeof given.action === "string" ? shorten(given.action, MAX_ACTION_CHARACTERS) : undefined;
     const refusedAsk = { askId, runId: place.runId, agent: place.agent, approval: agent.device.approval, action };
-    try {
-      const stored = await services.calls.record(
-        { ...place, id: askId, tool: DEVICE_ACTION, arguments: given, device, expiresAt: clock.nowMs() },
-        { state: callStateOf(ending), reached: "no", result },
-        refusedStory(refusedAsk, result),
-      );
-      return await this.#toResult({ result, callId: stored.status === "moved" ? askId : undefined });
-    } catch (error) {
-      logger.warn("a refused ask could not be stored", { ask: askId, error });
-      return this.#toResult({ result, callId: undefined });
-    }
+    const records = services.calls.usedWrites(
+      { ...place, id: askId, tool: DEVICE_ACTION, arguments: given, device, expiresAt: clock.nowMs() },
+      { state: callStateOf(ending), reached: "no", result },
+      refusedStory(refusedAsk, result),
+    );
+    return { ...(await this.#toResult({ result, callId: undefined })), records };
   }
 
   #toResult(end: AskEnd): Promise<ToolResult> {

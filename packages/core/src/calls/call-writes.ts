@@ -7,7 +7,7 @@ import type { NewCall, Settlement } from "./pending-calls.ts";
 export interface NewWait {
   readonly id: string;
   readonly deadlineAt: number;
-  readonly state: "open" | "complete";
+  readonly state: "open" | "continued";
 }
 
 /** How a call is stored at first. */

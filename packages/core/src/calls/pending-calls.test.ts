@@ -106,12 +106,23 @@ describe("a call", () => {
     expect((await backend.events("s1")).map(({ type }) => type)).toEqual(["ask.settled"]);
   });
 
-  it("can be recorded as settled from the start", async () => {
+  it("can be stored with its result used from the start", async () => {
     const { backend, calls } = await createWorld();
     const refused = { outcome: "refused", success: false, error: "No.", reason: "no_action" } as const;
-    moved(await calls.record(call("ask_1"), { state: "undeliverable", reached: "no", result: refused }));
-    expect(await backend.call("ask_1")).toMatchObject({ state: "undeliverable", outcome: "refused", reached: "no" });
-    expect(await backend.wait("wait_1")).toMatchObject({ state: "complete" });
+    const settlement = { state: "undeliverable", reached: "no", result: refused } as const;
+    const writes = calls.usedWrites(call("ask_1"), settlement, { events: [settledEvent(refused)] });
+    expect(await backend.commit(writes)).toMatchObject({ committed: true });
+    const stored = {
+      state: "used",
+      outcome: "refused",
+      reached: "no",
+      result: refused,
+      settledAt: 1_000,
+      usedAt: 1_000,
+    };
+    expect(await backend.call("ask_1")).toMatchObject(stored);
+    expect(await backend.wait("wait_1")).toMatchObject({ state: "continued", callIds: ["ask_1"] });
+    expect((await backend.events("s1")).map(({ type }) => type)).toEqual(["ask.settled"]);
   });
 
   it("is settled once: the second learns the first outcome and writes nothing", async () => {

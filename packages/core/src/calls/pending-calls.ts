@@ -91,8 +91,11 @@ export interface PendingCalls {
     deadlineAt: number,
     alongside?: Alongside,
   ): Promise<{ readonly status: "moved"; readonly waitId: string } | { readonly status: "gone" | "conflict" }>;
-  /** Stores a call that ended before it could begin: settled from the start, never offered to anybody. */
-  record(call: NewCall, settlement: Settlement<unknown>, alongside?: Alongside): Promise<Moved>;
+  /**
+   * Stores a call that ended before it could begin, never offered to anybody. For the commit that brings its result into
+   * the history: the call is stored as used.
+   */
+  usedWrites(call: NewCall, settlement: Settlement<unknown>, alongside?: Alongside): readonly Write[];
   /** Moves an open call on, or only stores what belongs to it when `patch` is empty. */
   advance(
     call: OpenCall,
@@ -167,14 +170,9 @@ export function createPendingCalls({
     throw new Error(`call ${call.id} was moved by others ${MAX_TRIES} times in a row`);
   };
 
-  const create = async (
-    call: NewCall,
-    state: "open" | "complete",
-    first: FirstState,
-    alongside: Alongside,
-  ): Promise<Moved> => {
+  const create = async (call: NewCall, first: FirstState, alongside: Alongside): Promise<Moved> => {
     const waitId = newId("wait");
-    const wait = { id: waitId, state, deadlineAt: call.expiresAt };
+    const wait = { id: waitId, state: "open", deadlineAt: call.expiresAt } as const;
     const written = await backend.commit([
       ...createWrites(wait, [call], first, clock.nowMs()),
       ...companions(call, alongside),
@@ -198,7 +196,7 @@ export function createPendingCalls({
   };
 
   return {
-    open: (call, alongside = {}, first = CREATED) => create(call, "open", first, alongside),
+    open: (call, alongside = {}, first = CREATED) => create(call, first, alongside),
 
     async openGroup(calls, deadlineAt, alongside = {}) {
       const [one] = calls;
@@ -212,8 +210,12 @@ export function createPendingCalls({
       return { status: "gone" };
     },
 
-    record: (call, settlement, alongside = {}) =>
-      create(call, "complete", settledPatch(settlement, clock.nowMs()), alongside),
+    usedWrites(call, settlement, alongside = {}) {
+      const at = clock.nowMs();
+      const wait = { id: newId("wait"), state: "continued", deadlineAt: call.expiresAt } as const;
+      const used = { ...settledPatch(settlement, at), state: "used", usedAt: at } as const;
+      return [...createWrites(wait, [call], used, at), ...companions(call, alongside)];
+    },
 
     advance: (call, patch, alongside = {}) =>
       move(call, ({ version }) => [{ kind: "call.update", callId: call.id, version, patch }], alongside),

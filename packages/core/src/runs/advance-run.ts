@@ -13,7 +13,7 @@ import { askModel } from "./model-turn.ts";
 import type { RunContext } from "./run-context.ts";
 import { callKey, type RunControl } from "./run-control.ts";
 import { agentIsGone } from "./run-failures.ts";
-import { commit, type RunServices } from "./run-services.ts";
+import { CommitConflict, commit, type RunServices } from "./run-services.ts";
 import { answerWrites, endWrites, type RunEnd, resultMessage, resultWrites, type SettledCall } from "./run-writes.ts";
 import { type CallGroup, settleCalls } from "./settle-calls.ts";
 import { ImageShelf } from "./shown-images.ts";
@@ -165,7 +165,14 @@ async function storeResults(
   const used = await usedCallWrites(services, run, turn, settled, at);
   const over = endFromOutside(control);
   const end = over && endWrites(run, at, over);
-  await commit(services.backend, [...resultWrites(run, at, turn, settled, messages), ...used, ...(end?.writes ?? [])]);
+  const writes = [...used, ...resultWrites(run, at, turn, settled, messages), ...(end?.writes ?? [])];
+  await commit(services.backend, writes).catch((error: unknown) => {
+    // An ended session takes no new records: another attempt does without.
+    for (const { planned, result } of error instanceof CommitConflict ? settled : []) {
+      if (result.records) control.settled.set(callKey(turn, planned.position), { ...result, records: undefined });
+    }
+    throw error;
+  });
   for (const [index, message] of messages.entries()) {
     const call = settled[index];
     conversation.own.push({ turn, message, images: call?.result.images } satisfies Entry);

@@ -260,6 +260,45 @@ describe("a tool's result", () => {
   });
 });
 
+describe("what a result brings to be stored", () => {
+  const look = (type: "warning" | "stop") =>
+    tool("look", ({ invocation: { sessionId } }) => ({
+      ...done("seen"),
+      records: [
+        type === "stop"
+          ? { kind: "devices.replace", sessionId: "ses_unknown", devices: [] }
+          : {
+              kind: "event.append",
+              sessionId,
+              at: 1,
+              event: { type, payload: { code: "seen", message: "It was seen." } },
+            },
+      ],
+    }));
+
+  it("is stored in the commit of the result, before it", async () => {
+    const { engine, backend } = await harness({
+      model: scripted(calls(call("look")), says("ok")),
+      tools: [look("warning")],
+    });
+    await engine.start();
+    const { sessionId } = await converse(engine, "go");
+    const events = await backend.events(sessionId, { types: ["tool.called", "warning", "tool.finished"] });
+    expect(events.map(({ type }) => type)).toEqual(["tool.called", "warning", "tool.finished"]);
+  });
+
+  it("is left out when the store refuses it, and the run goes on", async () => {
+    const { engine, backend } = await harness({
+      model: scripted(calls(call("look")), says("ok")),
+      tools: [look("stop")],
+    });
+    await engine.start();
+    const { sessionId, run } = await converse(engine, "go");
+    expect(run).toMatchObject({ status: "succeeded", reply: "ok" });
+    checkHistory(await backend.messages(sessionId));
+  });
+});
+
 describe("tools of several providers", () => {
   it("are asked for once a run, with the mesh it started with; the later one wins a name", async () => {
     const asked: string[] = [];

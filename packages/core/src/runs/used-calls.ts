@@ -5,7 +5,7 @@ import { settleAsLost } from "./lost-calls.ts";
 import type { RunServices } from "./run-services.ts";
 import type { SettledCall } from "./run-writes.ts";
 
-/** The writes that close the records which results name, and the waits that these belong to. */
+/** The writes that close the records which results name, with the waits that these belong to, and the records they bring. */
 export async function usedCallWrites(
   services: RunServices,
   run: RunRecord,
@@ -13,7 +13,7 @@ export async function usedCallWrites(
   settled: readonly SettledCall[],
   at: number,
 ): Promise<Write[]> {
-  const writes: Write[] = [];
+  const writes: Write[] = settled.flatMap(({ result }) => result.records ?? []);
   const waits = new Set<string>();
   for (const record of await recordsOf(services, run, turn, settled)) {
     const call = await closed(services, record, at);
@@ -51,7 +51,8 @@ async function recordsOf(
 
 /** A tool that broke, or did not let go in time, does not name the record that it may have left. */
 function mayHideRecord({ planned, result }: SettledCall): boolean {
-  return planned.kind === "execute" && planned.tool.ownDeadline && !result.success && result.callId === undefined;
+  if (planned.kind !== "execute" || !planned.tool.ownDeadline || result.success) return false;
+  return result.callId === undefined && result.records === undefined;
 }
 
 /** A tool that could not settle its record (the store was down, say) leaves it open; nothing may stay so. */

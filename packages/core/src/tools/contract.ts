@@ -2,7 +2,7 @@
 import type { DeviceTool } from "@leafmesh/protocol";
 import type { Agent, Mesh } from "../config/mesh.ts";
 import type { ImagePart } from "../models/contract.ts";
-import type { CallRecord } from "../storage/contract.ts";
+import type { CallRecord, Write } from "../storage/contract.ts";
 
 export type JsonSchema = { readonly [key: string]: unknown };
 
@@ -48,6 +48,11 @@ export interface ToolResult {
   readonly uploads?: readonly string[] | undefined;
   /** The call record to be marked used in the same commit that writes the result into the history. */
   readonly callId?: string | undefined;
+  /**
+   * Stored in the same commit, before the result: what is kept of a call that never left the mesh. Left out of it when
+   * the store refuses one of them.
+   */
+  readonly records?: readonly Write[] | undefined;
 }
 
 export interface Tool {
