@@ -17,6 +17,8 @@ export interface Mesh {
   readonly models: ReadonlyMap<string, ModelEndpoint>;
   readonly connections: ReadonlyMap<string, Connection>;
   readonly agents: ReadonlyMap<string, Agent>;
+  /** Entries of `tools`; left out, there are none. */
+  readonly tools?: ReadonlyMap<string, DeclaredTool> | undefined;
   /** Never empty: a mesh without `entry_points` gets one named `default` for its first agent. */
   readonly entryPoints: readonly EntryPoint[];
   readonly limits: Limits;
@@ -62,6 +64,32 @@ export interface Agent {
   /** Messages of the conversation that the model is shown. */
   readonly historyLimit: number;
   readonly device?: DeviceBlock | undefined;
+  /** Names of declared tools, of the file or of the store; left out, there are none. */
+  readonly tools?: readonly string[] | undefined;
+}
+
+/** A tool that agents may list. `client`: the client that submits the run executes it. `http`: the mesh calls an address. */
+export type DeclaredTool = ClientTool | HttpTool;
+
+interface ToolDeclaration {
+  /** What the model calls it. */
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of the arguments, an object. */
+  readonly inputSchema: Readonly<Record<string, unknown>>;
+  readonly effect: "read" | "write";
+}
+
+export interface ClientTool extends ToolDeclaration {
+  readonly kind: "client";
+}
+
+export interface HttpTool extends ToolDeclaration {
+  readonly kind: "http";
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, Secret>> | undefined;
+  /** A person decides before it is called. */
+  readonly requiresApproval: boolean;
 }
 
 /** The `device:` block. */
@@ -102,6 +130,15 @@ export interface ServerSettings {
   readonly apiKeys: readonly ApiKey[];
   /** Browser origins that may call the API. */
   readonly corsOrigins: readonly string[];
+  readonly callbacks?: CallbackSettings | undefined;
+}
+
+/** Notices to the `callback_url` of a run. */
+export interface CallbackSettings {
+  /** Origins outside the public internet that may be named all the same; a port of `*` is any. */
+  readonly allow: readonly string[];
+  /** What notices are signed with; without one no run may name a `callback_url`. */
+  readonly secret?: Secret | undefined;
 }
 
 export interface ApiKey {

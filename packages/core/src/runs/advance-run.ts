@@ -3,9 +3,19 @@
  * the calls it asks for are stored before a call is executed, and the results of all its calls before the model is
  * asked again. So an attempt may stop anywhere, and the next one, in this process or another, goes on from there.
  */
+
+import { closeSuspended } from "../client-tools/closing.ts";
+import {
+  callerOutput,
+  callsForCaller,
+  deadlineOf,
+  type NeededAnswer,
+  neededAnswer,
+  planSuspension,
+} from "../client-tools/suspension.ts";
 import type { Agent } from "../config/mesh.ts";
 import type { ModelAnswer, ModelToolCall } from "../models/contract.ts";
-import type { StoredMessage } from "../storage/contract.ts";
+import type { StoredMessage, Write } from "../storage/contract.ts";
 import type { Tool } from "../tools/contract.ts";
 import { countToolCalls, type Entry, openGroup, toChatMessages } from "./conversation.ts";
 import type { MeshLease } from "./mesh-leases.ts";
@@ -15,24 +25,27 @@ import { callKey, type RunControl } from "./run-control.ts";
 import { agentIsGone } from "./run-failures.ts";
 import { CommitConflict, commit, type RunServices } from "./run-services.ts";
 import { answerWrites, endWrites, type RunEnd, resultMessage, resultWrites, type SettledCall } from "./run-writes.ts";
-import { type CallGroup, settleCalls } from "./settle-calls.ts";
+import { askedAbout, type CallGroup, settleCalls } from "./settle-calls.ts";
 import { ImageShelf } from "./shown-images.ts";
 import { type Conversation, takeUp } from "./take-up.ts";
-import { planCalls } from "./tool-plan.ts";
+import { type PlannedCall, planCalls } from "./tool-plan.ts";
 import { usedCallWrites } from "./used-calls.ts";
 
 /**
- * Returns when the run has ended (`control.finish` was called) or a shutdown came first. Rejects with `StorageError` or
+ * Returns when the run has ended (`control.finish` was called), when it waits for somebody outside (its status is
+ * `suspended`), or when a shutdown came first. Rejects with `StorageError` or
  * `CommitConflict` when another attempt is needed, and with anything else for a bug.
  */
 export async function advanceRun(control: RunControl, services: RunServices): Promise<void> {
+  if (control.isWaiting) return;
   control.lease ??= services.leases.acquire();
   const { lease } = control;
   const agent = control.failure ? undefined : lease.mesh.agents.get(control.run.agent);
   if (!agent) control.failure ??= agentIsGone(control.run.agent);
 
   if (control.interruption === "shutdown") return;
-  const early = control.run.status === "queued" ? endFromOutside(control) : undefined;
+  if (control.isSuspended) return endSuspended(control, services);
+  const early = control.run.startedAt === undefined ? endFromOutside(control) : undefined;
   if (early) return finish(control, services, early);
 
   const conversation = await takeUp(control, services, agent?.historyLimit ?? 0);
@@ -41,6 +54,7 @@ export async function advanceRun(control: RunControl, services: RunServices): Pr
   let group = inheritedGroup(context, conversation, agent);
   for (;;) {
     if (group) {
+      if (await waitsForAnswer(context, group)) return;
       const settled = await settleCalls(context, group);
       if (!settled) return;
       await storeResults(context, conversation, group, settled);
@@ -62,7 +76,7 @@ export async function advanceRun(control: RunControl, services: RunServices): Pr
     });
     if (asked.status === "failed") return finish(control, services, { status: "failed", error: asked.error });
     if (asked.status === "answered") group = await storeAnswer(context, conversation, agent, asked.answer);
-    if (control.isFinished) return;
+    if (control.isFinished || control.isSuspended) return;
   }
 }
 
@@ -84,6 +98,8 @@ async function openContext(
   agent: Agent | undefined,
 ): Promise<RunContext> {
   const tools = new Map<string, Tool>();
+  const waitsForClient = control.run.options?.clientTools === "suspend";
+  const isShown = (tool: Tool): boolean => waitsForClient || !tool.isClientOwned;
   if (agent) {
     const { id: runId, sessionId, deviceTools } = control.run;
     const request = { sessionId, runId, mesh, deviceTools };
@@ -95,7 +111,7 @@ async function openContext(
     control,
     services,
     tools,
-    definitions: [...tools.values()].map((tool) => tool.definition),
+    definitions: [...tools.values()].filter(isShown).map((tool) => tool.definition),
     toolCallTimeoutMs: agent?.toolCallTimeoutMs ?? 0,
     parallelToolCalls: agent?.allowParallelToolCalls ?? true,
     toolResultMaxChars: mesh.limits.toolResultMaxChars,
@@ -108,7 +124,11 @@ function inheritedGroup(context: RunContext, { own }: Conversation, agent: Agent
   if (!open) return undefined;
   const before = countToolCalls(own) - open.calls.length;
   const limit = agent?.maxToolCallsPerMessage ?? 0;
-  return { turn: open.turn, plan: planCalls(open.calls, context.tools, before, limit) };
+  return { turn: open.turn, plan: planCalls(open.calls, context.tools, before, limit, shownNames(context)) };
+}
+
+function shownNames({ definitions }: RunContext): readonly string[] {
+  return definitions.map(({ name }) => name);
 }
 
 function nextTurn({ own }: Conversation): number {
@@ -121,11 +141,12 @@ function areToolsSpent({ own }: Conversation, { maxToolCallsPerMessage }: Agent)
 
 /** Stores the answer: as the reply, which ends the run, or with the calls that are to be executed next. */
 async function storeAnswer(
-  { control, services, tools }: RunContext,
+  context: RunContext,
   conversation: Conversation,
   agent: Agent,
   answer: ModelAnswer,
 ): Promise<CallGroup | undefined> {
+  const { control, services, tools } = context;
   const { run } = control;
   const at = services.clock.nowMs();
   const turn = nextTurn(conversation);
@@ -138,11 +159,68 @@ async function storeAnswer(
     return undefined;
   }
   const toolCalls = withOwnIds(answer.toolCalls, turn);
-  const plan = planCalls(toolCalls, tools, countToolCalls(conversation.own), agent.maxToolCallsPerMessage);
+  const before = countToolCalls(conversation.own);
+  const plan = planCalls(toolCalls, tools, before, agent.maxToolCallsPerMessage, shownNames(context));
   const message: StoredMessage = { role: "assistant", content: answer.content || null, toolCalls };
-  await commit(services.backend, answerWrites(run, at, turn, answer, message, plan));
+  const writes = answerWrites(run, at, turn, answer, message, plan);
+  const needed = control.isOver ? undefined : neededAnswer(run, plan, new Map());
+  if (needed) {
+    await suspend(context, turn, needed, writes);
+    return undefined;
+  }
+  if (!control.isOver && callsForCaller(run, plan).length > 0) {
+    await endWithCalls(context, turn, plan, message, writes);
+    return undefined;
+  }
+  await commit(services.backend, writes);
   conversation.own.push({ turn, message });
   return { turn, plan };
+}
+
+/** Whether the calls of the group cannot be settled before somebody outside has answered; if so that is stored. */
+async function waitsForAnswer(context: RunContext, group: CallGroup): Promise<boolean> {
+  const { control } = context;
+  if (control.isOver || control.failure || control.interruption) return false;
+  if (group.turn !== control.answeredTurn && group.turn > control.inheritedTurn) return false;
+  const needed = neededAnswer(control.run, group.plan, await askedAbout(context, group.turn));
+  if (needed) await suspend(context, group.turn, needed, []);
+  return needed !== undefined;
+}
+
+/** One commit: what came before, and that the run waits. Nothing of the turn is executed first. */
+async function suspend(
+  { control, services }: RunContext,
+  turn: number,
+  needed: NeededAnswer,
+  before: readonly Write[],
+): Promise<void> {
+  const { run } = control;
+  const at = services.clock.nowMs();
+  const deadlineAt = deadlineOf(run, needed, at, control.deadlineAtMs);
+  const { calls, patch, writes } = planSuspension(run, at, turn, needed, deadlineAt, services.newId);
+  const opened = await services.calls.openGroup(calls, deadlineAt, { writes: [...before, ...writes] });
+  if (opened.status !== "moved") throw new CommitConflict({ committed: false, at: 0, reason: "conflict" }, writes);
+  control.run = { ...run, ...patch, version: run.version + 1 };
+  services.onSuspended({ id: opened.waitId, runId: run.id, deadlineAt });
+}
+
+/** The caller may execute the calls, not this run: nothing of the turn is executed. */
+async function endWithCalls(
+  { control, services }: RunContext,
+  turn: number,
+  plan: readonly PlannedCall[],
+  message: StoredMessage,
+  before: readonly Write[],
+): Promise<void> {
+  const { run } = control;
+  const at = services.clock.nowMs();
+  const output = callerOutput(message.content, callsForCaller(run, plan));
+  const returned = { success: false, content: "error: not executed, returned to the caller" } as const;
+  const settled = plan.map((planned) => ({ planned, result: returned, durationMs: 0 }));
+  const messages = settled.map((call) => resultMessage(call, Number.POSITIVE_INFINITY));
+  const end = endWrites(run, at, { status: "succeeded", reply: message.content ?? "", output });
+  await commit(services.backend, [...before, ...resultWrites(run, at, turn, settled, messages), ...end.writes]);
+  control.finish({ ...run, ...end.patch, version: run.version + 1 });
 }
 
 /** The history tells results apart by the ids of their calls, which some services leave empty or repeat. */
@@ -179,6 +257,11 @@ async function storeResults(
     if (call) control.settled.delete(callKey(turn, call.planned.position));
   }
   if (end) control.finish({ ...run, ...end.patch, version: run.version + 1 });
+}
+
+async function endSuspended(control: RunControl, services: RunServices): Promise<void> {
+  const end = endFromOutside(control);
+  if (end) control.finish(await closeSuspended(services, control.run, end, services.clock.nowMs()));
 }
 
 async function finish(control: RunControl, services: RunServices, end: RunEnd): Promise<void> {

@@ -8,7 +8,7 @@ export interface RunContext {
   readonly services: RunServices;
   /** Empty when the run can only be closed. */
   readonly tools: ReadonlyMap<string, Tool>;
-  /** Those of `tools`. */
+  /** Those of `tools` that the model is shown: not what only a waiting client could execute. */
   readonly definitions: readonly ToolDefinition[];
   readonly toolCallTimeoutMs: number;
   readonly parallelToolCalls: boolean;

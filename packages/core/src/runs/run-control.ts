@@ -36,9 +36,11 @@ export class RunControl {
   opensConversation = false;
   /** Calls up to this turn may have been executed by a process that is gone. */
   inheritedTurn = 0;
+  /** Some calls of this turn were answered from outside, and nothing else of it has been executed by an earlier process. */
+  answeredTurn: number | undefined;
   /** Results of calls by {@link callKey}, until they are stored. */
   readonly settled = new Map<string, ToolResult>();
-  /** The final record. Rejects when the engine stops before. */
+  /** The final record, or that of a run that waits and is not in hand any more. Rejects when the engine stops before. */
   readonly finished: Promise<RunRecord>;
   /** Fires when the run is interrupted. `reason` is a {@link RunInterrupted}. */
   readonly signal: AbortSignal;
@@ -66,6 +68,15 @@ export class RunControl {
 
   get isFinished(): boolean {
     return FINAL_RUN_STATUSES.has(this.run.status);
+  }
+
+  get isSuspended(): boolean {
+    return this.run.status === "suspended";
+  }
+
+  /** The run waits for somebody outside, so nothing is left to do here unless it is to end. */
+  get isWaiting(): boolean {
+    return this.isSuspended && !this.isOver && !this.failure;
   }
 
   get interruption(): Interruption | undefined {
@@ -112,6 +123,12 @@ export class RunControl {
   finish(run: RunRecord): void {
     this.run = run;
     this.#outcome.resolve(run);
+    this.#release();
+  }
+
+  /** The run waits for somebody outside, and whoever continues it takes it in hand anew. */
+  release(): void {
+    this.#outcome.resolve(this.run);
     this.#release();
   }
 

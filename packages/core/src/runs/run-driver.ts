@@ -48,7 +48,7 @@ export class RunDriver {
   async work(runId: string): Promise<void> {
     try {
       const control = await this.take(runId);
-      if (control) await this.drive(control);
+      if (control && !(await this.#mustWait(control))) await this.drive(control);
     } catch (error) {
       this.#services.logger.error("a run of the queue cannot be read", { runId, error });
     }
@@ -85,7 +85,9 @@ export class RunDriver {
       try {
         if (attempts++ > 0) await this.#refresh(control);
         if (!control.isFinished) await advanceRun(control, this.#services);
-        break;
+        // Interrupted just as it began to wait: it is ended here and now.
+        if (!control.isSuspended || control.isWaiting) break;
+        if (this.#stopping.signal.aborted) break;
       } catch (error) {
         if (error instanceof StorageError) await this.#pause(control, attempts, error);
         else if (!(error instanceof CommitConflict) || ++conflicts > MAX_CONFLICTS) {
@@ -95,6 +97,16 @@ export class RunDriver {
       }
     }
     this.#letGo(control);
+  }
+
+  /**
+   * Whether another run of the session waits for somebody outside: messages of a conversation are answered one after the
+   * other. The run is queued again when that one has ended.
+   */
+  async #mustWait({ run, opensConversation }: RunControl): Promise<boolean> {
+    if (run.startedAt !== undefined || opensConversation) return false;
+    const open = await this.#services.backend.runs({ sessionId: run.sessionId, statuses: ["suspended", "queued"] });
+    return open.some(({ id, startedAt }) => id !== run.id && startedAt !== undefined);
   }
 
   /** The store knows better, after an attempt that did not end as planned. */
@@ -135,7 +147,9 @@ export class RunDriver {
 
   #letGo(control: RunControl, reason: Error = STOPPING): void {
     this.#controls.delete(control.run.id);
-    if (!control.isFinished) control.abandon(reason);
+    if (control.isWaiting && reason === STOPPING) control.release();
+    else if (!control.isFinished) control.abandon(reason);
+    if (control.isFinished || control.isWaiting) this.#services.onReleased(control.run);
   }
 }
 

@@ -1,6 +1,8 @@
 /** How a run that did not succeed is explained to whoever sent the message. Pure. */
 import type { RunError } from "@leafmesh/protocol";
 import type { ModelAnswer, ModelError } from "../models/contract.ts";
+import type { RunFailure } from "../storage/contract.ts";
+import type { RunEnd } from "./run-writes.ts";
 
 /** `error.message` names the endpoint and the cure; it never holds a key. */
 export function modelFailure(error: ModelError): RunError {
@@ -45,6 +47,20 @@ export function agentIsGone(agent: string): RunError {
     code: "no_such_agent",
     message: `The agent ${agent} is not in the mesh any more. Start a new conversation or put the agent back.`,
   };
+}
+
+/** The class and detail of `POST /runs`. */
+export function failureOf({ status, error }: Exclude<RunEnd, { status: "succeeded" }>): RunFailure {
+  switch (status) {
+    case "timed_out":
+      return { class: "timeout", detail: "run_deadline" };
+    case "cancelled":
+      return { class: "cancelled", detail: "cancelled" };
+    case "failed":
+      return { class: error.code.startsWith("model_") ? "model" : "internal", detail: error.code };
+    default:
+      return status satisfies never;
+  }
 }
 
 export const INTERNAL_ERROR: RunError = {

@@ -1,6 +1,7 @@
-import type { Clock, Logger } from "@leafmesh/protocol";
+import type { Clock, Logger, NewId } from "@leafmesh/protocol";
 import type { PendingCalls } from "../calls/pending-calls.ts";
-import type { Backend, CommitResult, Write } from "../storage/contract.ts";
+import type { WatchedWait } from "../client-tools/deadlines.ts";
+import type { Backend, CommitResult, RunRecord, Write } from "../storage/contract.ts";
 import type { ToolProvider } from "../tools/contract.ts";
 import type { MeshLeases } from "./mesh-leases.ts";
 import type { UploadReader } from "./shown-images.ts";
@@ -13,9 +14,14 @@ export interface RunServices {
   readonly toolProviders: readonly ToolProvider[];
   readonly uploads: UploadReader;
   readonly clock: Clock;
+  readonly newId: NewId;
   /** 0 up to 1, for the spread of retries. */
   readonly random: () => number;
   readonly logger: Logger;
+  /** A run has stored that it waits, and its worker is about to let it go. */
+  onSuspended(wait: WatchedWait): void;
+  /** A run that was in hand has ended, or waits for somebody outside. */
+  onReleased(run: RunRecord): void;
 }
 
 /** Somebody else changed what a commit builds on; what is known has to be read again. */

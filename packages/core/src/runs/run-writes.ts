@@ -1,15 +1,26 @@
 /** What each step of a run stores. Pure: one list of writes is one commit. */
-import type { RunError, SessionEvent } from "@leafmesh/protocol";
+import type { RunError, RunOutput, SessionEvent } from "@leafmesh/protocol";
 import type { ModelAnswer } from "../models/contract.ts";
-import type { RunPatch, RunRecord, StoredMessage, Write } from "../storage/contract.ts";
+import type { RunFailure, RunPatch, RunRecord, StoredMessage, Write } from "../storage/contract.ts";
 import type { ToolResult } from "../tools/contract.ts";
-import { answerWarning } from "./run-failures.ts";
+import { answerWarning, failureOf } from "./run-failures.ts";
+import { frameWrites } from "./run-frames.ts";
 import type { PlannedCall } from "./tool-plan.ts";
 
 /** How a run ends. */
 export type RunEnd =
-  | { readonly status: "succeeded"; readonly reply: string }
-  | { readonly status: "failed" | "cancelled" | "timed_out"; readonly error: RunError };
+  | {
+      readonly status: "succeeded";
+      readonly reply: string;
+      /** What the run hands back beside the reply; the reply alone unless given. */
+      readonly output?: RunOutput | undefined;
+    }
+  | {
+      readonly status: "failed" | "cancelled" | "timed_out";
+      readonly error: RunError;
+      /** In the words of `POST /runs`, where these are not the error's. */
+      readonly failure?: RunFailure | undefined;
+    };
 
 /** A call with its result, ready for the history. */
 export interface SettledCall {
@@ -39,6 +50,7 @@ export function startWrites(run: RunRecord, at: number): { readonly writes: Writ
       { kind: "run.update", runId: run.id, version: run.version, patch },
       messageWrite(run, at, 0, { role: "user", content: run.input }),
       eventWrite(run, at, { type: "run.started", payload: { run_id: run.id, agent: run.agent } }),
+      ...frameWrites(run, at, "run.start", { agent_slug: run.agent, session_id: run.sessionId }),
     ],
   };
 }
@@ -58,6 +70,7 @@ export function answerWrites(
 ): Write[] {
   const writes = [
     messageWrite(run, at, turn, message),
+    ...(message.content ? frameWrites(run, at, "message", { role: "assistant", content: message.content }) : []),
     eventWrite(run, at, {
       type: "model.answered",
       payload: {
@@ -86,6 +99,7 @@ export function answerWrites(
           arguments: given ?? call.arguments,
         },
       }),
+      ...frameWrites(run, at, "tool.call", { id: call.id, name: call.name, arguments: given ?? call.arguments }),
     );
   }
   return writes;
@@ -95,7 +109,7 @@ export function resultMessage({ planned, result }: SettledCall, maxCharacters: n
   return {
     role: "tool",
     toolCallId: planned.call.id,
-    content: cutText(result.content, maxCharacters),
+    content: result.isCapped ? result.content : cutText(result.content, maxCharacters),
     ...(result.uploads?.length ? { uploads: result.uploads } : {}),
   };
 }
@@ -110,18 +124,19 @@ export function resultWrites(
 ): Write[] {
   return [
     ...messages.map((message) => messageWrite(run, at, turn, message)),
-    ...settled.map(({ planned, result, durationMs }) =>
+    ...settled.flatMap(({ planned: { call }, result, durationMs }) => [
+      ...frameWrites(run, at, "tool.result", { tool_call_id: call.id, name: call.name, success: result.success }),
       eventWrite(run, at, {
         type: "tool.finished",
         payload: {
           run_id: run.id,
-          tool_call_id: planned.call.id,
-          tool: planned.call.name,
+          tool_call_id: call.id,
+          tool: call.name,
           success: result.success,
           duration_ms: durationMs,
         },
       }),
-    ),
+    ]),
   ];
 }
 
@@ -130,12 +145,23 @@ export function endWrites(
   at: number,
   end: RunEnd,
 ): { readonly writes: Write[]; readonly patch: RunPatch } {
-  const patch: RunPatch = { ...end, finishedAt: at };
+  const said = end.status === "succeeded" ? { reply: end.reply } : { error: end.error };
+  const output = end.status === "succeeded" ? (end.output ?? { result: { message: end.reply } }) : undefined;
+  const failure = end.status === "succeeded" ? undefined : (end.failure ?? failureOf(end));
+  const { status } = end;
+  const kept = run.options ? { output, failure } : end.status === "succeeded" && end.output ? { output } : {};
+  const patch: RunPatch = { status, ...said, ...kept, finishedAt: at };
+  const told = {
+    output: output ?? null,
+    failure_class: failure?.class ?? null,
+    failure_detail: failure?.detail ?? null,
+  };
   return {
     patch,
     writes: [
       { kind: "run.update", runId: run.id, version: run.version, patch },
-      eventWrite(run, at, { type: "run.finished", payload: { run_id: run.id, ...end } }),
+      eventWrite(run, at, { type: "run.finished", payload: { run_id: run.id, status, ...said } }),
+      ...frameWrites(run, at, "run.end", { status, ...told, ...("error" in said ? said : {}) }),
       { kind: "session.touch", sessionId: run.sessionId, at },
     ],
   };

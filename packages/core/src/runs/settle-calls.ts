@@ -1,6 +1,8 @@
 /** Brings every call of one answer to its result. */
+import { approvalValueSchema } from "@leafmesh/protocol";
 import { bridgeToolResult } from "../bridge/bridge-result.ts";
 import { isOpenCall } from "../calls/pending-calls.ts";
+import { isClientResult, textForModel } from "../client-tools/results.ts";
 import type { CallRecord } from "../storage/contract.ts";
 import type { ToolInvocation, ToolResult } from "../tools/contract.ts";
 import { settleAsLost } from "./lost-calls.ts";
@@ -20,6 +22,7 @@ const OUTCOME_UNKNOWN = failedCall(
   "The outcome is unknown after a restart of the mesh. It may have happened; check before repeating it.",
 );
 const RUN_FAILED = failedCall("Not executed: the run failed.");
+const NOBODY_APPROVES = "Not executed: the call needs an approval, and this conversation has nobody who could give it.";
 
 /**
  * The results in asked order. `undefined` means that a shutdown came first: nothing of the group is stored then, and
@@ -30,14 +33,16 @@ export async function settleCalls(context: RunContext, group: CallGroup): Promis
   const { control, parallelToolCalls } = context;
   const { clock } = context.services;
   const inherited = group.turn <= control.inheritedTurn;
-  const records = inherited ? await recordsOf(context, group.turn) : undefined;
+  const records = inherited || group.turn === control.answeredTurn ? await askedAbout(context, group.turn) : undefined;
 
   const settle = async (planned: PlannedCall): Promise<SettledCall | undefined> => {
     const key = callKey(group.turn, planned.position);
     const record = records?.get(planned.position);
     const startedAt = clock.monotonicMs();
     let result = control.settled.get(key);
-    if (!result && record) result = await recoverCall(context, record);
+    if (!result && record?.face === "client") result = clientCallResult(context, record);
+    else if (!result && record?.face === "approval") result = await decidedCall(context, group.turn, planned, record);
+    else if (!result && record) result = await recoverCall(context, record);
     else if (!result && inherited) result = await executeInherited(context, group.turn, planned);
     else if (!result) result = await executeCall(context, group.turn, planned);
     if (!result) return undefined;
@@ -68,16 +73,26 @@ async function settleInTurn(plan: readonly PlannedCall[], settle: Settle): Promi
 }
 
 /** Records of the turn's calls by position. */
-async function recordsOf({ control, services }: RunContext, turn: number): Promise<ReadonlyMap<number, CallRecord>> {
+export async function askedAbout(
+  { control, services }: RunContext,
+  turn: number,
+): Promise<ReadonlyMap<number, CallRecord>> {
   const records = await services.backend.calls({ runId: control.run.id });
   return new Map(records.filter((record) => record.turn === turn).map((record) => [record.position, record]));
 }
 
-async function executeCall(context: RunContext, turn: number, planned: PlannedCall): Promise<ToolResult | undefined> {
+async function executeCall(
+  context: RunContext,
+  turn: number,
+  planned: PlannedCall,
+  isApproved = false,
+): Promise<ToolResult | undefined> {
   const { control } = context;
   if (control.failure) return RUN_FAILED;
   if (planned.kind === "refuse") return failedCall(planned.error);
   if (control.signal.aborted) return notStarted(control);
+  if (planned.tool.isClientOwned) return failedCall(`Not executed: ${planned.call.name} is executed by the client.`);
+  if (planned.tool.requiresApproval && !isApproved) return failedCall(NOBODY_APPROVES);
   const { run } = control;
   const invocation: ToolInvocation = {
     sessionId: run.sessionId,
@@ -103,6 +118,34 @@ async function executeInherited(
 ): Promise<ToolResult | undefined> {
   const safe = planned.kind === "execute" ? planned.tool.ownDeadline : planned.arguments === undefined;
   return safe && !context.control.failure ? executeCall(context, turn, planned) : OUTCOME_UNKNOWN;
+}
+
+/** What the client said about its call. */
+function clientCallResult({ toolResultMaxChars }: RunContext, record: CallRecord): ToolResult {
+  const callId = record.id;
+  if (!isClientResult(record.result)) return { ...OUTCOME_UNKNOWN, callId };
+  const content = textForModel(record.result, toolResultMaxChars);
+  return { success: !record.result.isError, content, isCapped: true, callId };
+}
+
+/** A call that somebody decided about. What an earlier process began after that is not begun again. */
+async function decidedCall(
+  context: RunContext,
+  turn: number,
+  planned: PlannedCall,
+  record: CallRecord,
+): Promise<ToolResult | undefined> {
+  const callId = record.id;
+  const decided = approvalValueSchema.safeParse(record.result);
+  if (decided.data?.decision !== "approve") {
+    const why = decided.data?.message ? ` They said: ${decided.data.message}` : "";
+    return { ...failedCall(`Not executed: a person rejected the call.${why}`), callId };
+  }
+  const result =
+    turn <= context.control.inheritedTurn
+      ? await executeInherited(context, turn, planned)
+      : await executeCall(context, turn, planned, true);
+  return result && { ...result, callId };
 }
 
 /** A call with a record: what its tool makes of it, or without the tool the stored result. */

@@ -12,9 +12,9 @@ export interface Conversation {
   readonly own: Entry[];
 }
 
-/** Starts a queued run, or goes on with one that an earlier attempt left. */
+/** Starts a queued run, or goes on with one that an earlier attempt left or that was answered from outside. */
 export async function takeUp(control: RunControl, services: RunServices, historyLimit: number): Promise<Conversation> {
-  return control.run.status === "queued"
+  return control.run.startedAt === undefined
     ? begin(control, services, historyLimit)
     : resume(control, services, historyLimit);
 }
@@ -36,13 +36,27 @@ async function resume(control: RunControl, services: RunServices, historyLimit: 
   const { run } = control;
   const own = await services.backend.messages(run.sessionId, { runId: run.id });
   const recent = await lastMessages(services, run.sessionId, own.length + historyLimit - 1);
-  if (!control.announced) {
-    control.inheritedTurn = own.at(-1)?.turn ?? 0;
+  if (run.status === "queued") await goOn(control, services, own.at(-1)?.turn ?? 0);
+  else if (!control.announced) {
+    if (control.answeredTurn === undefined) control.inheritedTurn = own.at(-1)?.turn ?? 0;
     await commit(services.backend, resumeWrites(run, services.clock.nowMs()));
     control.announced = true;
   }
   const earlier = recent.filter((message) => message.runId !== run.id);
   return { earlier: earlierWindow(earlier, historyLimit - 1), own: [...own] };
+}
+
+/** An answer from outside is in the store and nothing else of its turn has been executed. */
+async function goOn(control: RunControl, services: RunServices, turn: number): Promise<void> {
+  const { run } = control;
+  const patch = { status: "running" } as const;
+  control.answeredTurn = turn;
+  await commit(services.backend, [
+    { kind: "run.update", runId: run.id, version: run.version, patch },
+    ...resumeWrites(run, services.clock.nowMs()),
+  ]);
+  control.run = { ...run, ...patch, version: run.version + 1 };
+  control.announced = true;
 }
 
 async function lastMessages(

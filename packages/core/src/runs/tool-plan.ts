@@ -31,12 +31,14 @@ const MAX_SHOWN_NAME = 80;
 /**
  * @param before tool calls that the message had led to before these
  * @param limit the agent's `max_tool_calls_per_message`
+ * @param shown names of the tools that the model was told of; all unless given
  */
 export function planCalls(
   calls: readonly ModelToolCall[],
   tools: ReadonlyMap<string, Tool>,
   before: number,
   limit: number,
+  shown: readonly string[] = [...tools.keys()],
 ): PlannedCall[] {
   return calls.map((call, position) => {
     const parsed = parseArguments(call.arguments);
@@ -49,7 +51,7 @@ export function planCalls(
     });
     if (before + position >= limit) return refuse(limitReached(limit));
     const tool = tools.get(call.name);
-    if (!tool) return refuse(noSuchTool(call.name, tools));
+    if (!tool) return refuse(noSuchTool(call.name, shown));
     if (!parsed.ok && parsed.isJson && tool.takesAnyArguments) {
       return { kind: "execute", position, call, tool, arguments: {} };
     }
@@ -73,9 +75,8 @@ function parseArguments(text: string): ParsedArguments {
     return { ok: false, error: `The arguments are not JSON (${why}).`, isJson: false };
   }
   if (!isObject(value)) return { ok: false, error: "The arguments are not a JSON object.", isJson: true };
-  if (isDeeperThan(value, MAX_DEPTH)) {
+  if (isDeeperThan(value, MAX_DEPTH))
     return { ok: false, error: `The arguments nest deeper than ${MAX_DEPTH} levels.`, isJson: false };
-  }
   return { ok: true, value };
 }
 
@@ -92,7 +93,7 @@ function limitReached(limit: number): string {
   return `Not executed: one message may lead to ${limit} tool calls and they are used up. Answer with what you have.`;
 }
 
-function noSuchTool(name: string, tools: ReadonlyMap<string, Tool>): string {
-  const known = tools.size === 0 ? "You have no tools." : `Your tools: ${[...tools.keys()].join(", ")}.`;
+function noSuchTool(name: string, shown: readonly string[]): string {
+  const known = shown.length === 0 ? "You have no tools." : `Your tools: ${shown.join(", ")}.`;
   return `There is no tool named ${JSON.stringify(name.slice(0, MAX_SHOWN_NAME))}. ${known}`;
 }

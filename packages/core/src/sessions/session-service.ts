@@ -67,6 +67,9 @@ export interface SessionServiceOptions {
   cancelRuns(sessionId: string): Promise<void>;
 }
 
+/** How long a repeat of a request is recognised. */
+const IDEMPOTENCY_KEY_LIFE_MS = 24 * 60 * 60 * 1000;
+
 /** Several processes may share a store, so what one of them knows of an owner's sessions does not hold for long. */
 const MAX_UNCOUNTED = 100;
 
@@ -302,6 +305,7 @@ function idempotencyWrites(run: RunRecord, { idempotency, owner }: SubmitRequest
   if (!idempotency) return [];
   const { key, digest: requestDigest } = idempotency;
   return [
+    { kind: "idempotency.forget", before: run.createdAt - IDEMPOTENCY_KEY_LIFE_MS },
     { kind: "idempotency.create", idempotency: { owner, key, requestDigest, runId: run.id, createdAt: run.createdAt } },
   ];
 }

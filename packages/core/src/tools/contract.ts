@@ -53,12 +53,18 @@ export interface ToolResult {
    * the store refuses one of them.
    */
   readonly records?: readonly Write[] | undefined;
+  /** `content` is as long as it may be: it is not cut at `limits.tool_result_max_chars` any more. */
+  readonly isCapped?: boolean | undefined;
 }
 
 export interface Tool {
   readonly definition: ToolDefinition;
   /** True for tools whose calls have a deadline of their own: `tool_call_timeout` does not apply to them. */
   readonly ownDeadline: boolean;
+  /** The client that submitted the run executes the tool: the mesh only shows it, to runs that wait for their client. */
+  readonly isClientOwned?: boolean | undefined;
+  /** Nothing is executed before a person has said so. */
+  readonly requiresApproval?: boolean | undefined;
   /** Arguments that are JSON but not an object count as none, instead of being refused. */
   readonly takesAnyArguments?: boolean | undefined;
   /** Never rejects for what a tool call may meet; a rejection is a bug and becomes a failed tool call. */

@@ -22,6 +22,9 @@ const STATUS: Record<EngineErrorCode, number> = {
   stopping: 503,
   message_too_long: 413,
   invalid_device_tools: 400,
+  no_such_agent: 404,
+  bad_callback_url: 422,
+  idempotency_conflict: 409,
 };
 
 /** Runs `work` and turns the engine's refusals into answers. */
