@@ -27,7 +27,8 @@ export function judge<Schema extends z.ZodType>(schema: Schema, options: JudgeOp
   // A reference is a text until the schema asks for something else: a password of digits stays a password.
   const asTyped = new Set<Located>();
   for (;;) {
-    const result = schema.safeParse(plainPart(part, asTyped, options.ignore), { error: explainIssue });
+    // A schema of this file parses once in a process: compiling it would take longer than interpreting it.
+    const result = schema.safeParse(plainPart(part, asTyped, options.ignore), { error: explainIssue, jitless: true });
     if (result.success) return result.data;
     const issues = result.error.issues.flatMap(flattenUnion);
     const retyped = issues.filter(isTypeIssue).map((issue) => locatedAt(part, pathOf(issue)));

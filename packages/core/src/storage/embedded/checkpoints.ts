@@ -4,7 +4,7 @@ import type { Clock, Logger, Timer } from "@leafmesh/protocol";
 /** After this long without a commit the log is copied into the database. */
 const IDLE_MS = 250;
 /** While commits keep coming it is copied after about this many pages: a few milliseconds of work. */
-const PAGES_PER_CHECKPOINT = 500;
+const PAGES_PER_CHECKPOINT = 4000;
 
 /**
  * SQLite copies its write-ahead log into the database inside whichever commit makes the log 1000 pages long, and that

@@ -1,0 +1,459 @@
+import { createFakeClock } from "@leafmesh/testkit";
+import { describe, expect, it } from "vitest";
+import { call, calls, FunctionModel, says } from "../runs/testing/models.ts";
+import { createDisk } from "../runs/testing/stores.ts";
+import { callsOnce, party, readBy, SEND_SMS, SMS_ARGUMENTS, until } from "./testing/party.ts";
+
+describe("a call of a declared tool", () => {
+  it("looks to the agent exactly like a built-in one", async () => {
+    const { client, model } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    await phone.post(await phone.nextCall());
+    await phone.reply(runId);
+    expect(model.requests[0]?.tools).toEqual([
+      { name: SEND_SMS.tool_id, description: SEND_SMS.description, parameters: SEND_SMS.parameters },
+    ]);
+  });
+
+  it("is delivered with exactly the five keys of the contract", async () => {
+    const { client, clock } = await party();
+    const phone = await client();
+    await phone.ask();
+    const { payload } = await phone.nextCall();
+    expect(payload).toEqual({
+      call_id: expect.stringMatching(/^call_/),
+      call_token: expect.stringMatching(/^dct_.{20,}/),
+      tool_id: "device_send_sms",
+      args: SMS_ARGUMENTS,
+      expires_at: (clock.nowMs() + 30_000) / 1000,
+    });
+    expect(Object.keys(payload)).toEqual(["call_id", "call_token", "tool_id", "args", "expires_at"]);
+  });
+
+  it("resolves with the result, whole, and the run continues", async () => {
+    const { client } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    const result = { delivered: true, message_id: "sms_88213" };
+    expect(await phone.post(await phone.nextCall(), { status: "ok", result })).toEqual({ status: "resolved" });
+    expect(await phone.reply(runId)).toBe(JSON.stringify({ status: "ok", result }));
+  });
+
+  it("takes a missing result as null", async () => {
+    const { client } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    await phone.post(await phone.nextCall(), { status: "ok" });
+    expect(await phone.reply(runId)).toBe('{"status":"ok","result":null}');
+  });
+
+  it.each([
+    [{ code: "permission_denied", message: "The user denied it." }, "permission_denied: The user denied it."],
+    [{ code: " ", message: "No signal." }, "device_error: No signal."],
+    [{ code: "no_signal" }, "no_signal: The device reported an error."],
+    [{ code: "x", message: "m", stack: "secret" }, "x: m"],
+  ])("that fails with %j is a failed step that reads %j", async (error, text) => {
+    const { client, backend } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    await phone.post(await phone.nextCall(), { status: "error", error, result: { image_base64: "/9j/" } });
+    expect(await phone.reply(runId)).toBe(text);
+    const finished = await backend.events(phone.sessionId, { types: ["tool.finished"] });
+    expect(finished).toMatchObject([{ payload: { success: false } }]);
+  });
+
+  it("gets {} for arguments that are not an object, and is not made for text that is no JSON", async () => {
+    for (const args of ["[1]", '"x"', "null"]) {
+      const { client } = await party(callsOnce(SEND_SMS.tool_id, args));
+      const phone = await client();
+      await phone.ask();
+      expect((await phone.nextCall()).payload.args).toEqual({});
+    }
+    const { client } = await party(callsOnce(SEND_SMS.tool_id, '{"to":'));
+    const phone = await client();
+    expect(await phone.reply(await phone.ask())).toContain("not JSON");
+    expect(phone.calls).toEqual([]);
+  });
+
+  it("shows the model at most 30 000 characters of a result", async () => {
+    const { client } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    await phone.post(await phone.nextCall(), { status: "ok", result: "x".repeat(50_000) });
+    const reply = await phone.reply(runId);
+    expect(reply).toHaveLength(30_000);
+    expect(reply).toMatch(/\[Cut: the result has 50\d{3} characters\.\]$/);
+  });
+
+  it("is settled before its run, when several wait at once, and read in asked order", async () => {
+    const model = new FunctionModel(({ messages }) =>
+      messages.at(-1)?.role === "tool"
+        ? says(messages.flatMap((message) => (message.role === "tool" ? [message.content] : [])).join("|"))
+        : calls(...["a", "b", "c"].map((id) => call(SEND_SMS.tool_id, { id }, id))),
+    );
+    const { client } = await party(model);
+    const phone = await client();
+    const runId = await phone.ask();
+    await phone.nextCall(3);
+    for (const frame of [...phone.calls].reverse()) {
+      await phone.post(frame, { status: "ok", result: frame.payload.args });
+    }
+    const expected = ["a", "b", "c"].map((id) => JSON.stringify({ status: "ok", result: { id } })).join("|");
+    expect(await phone.reply(runId)).toBe(expected);
+    expect(model.requests).toHaveLength(2);
+  });
+});
+
+describe("without an answer", () => {
+  it("the call fails with device_timeout after 30 s, says that it may have happened, and the run continues", async () => {
+    const { client, clock, backend } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    const frame = await phone.nextCall();
+    await clock.advance(30_000);
+    expect(await backend.call(frame.payload.call_id)).toMatchObject({ state: "offered" });
+    await clock.advance(1);
+    expect(await phone.reply(runId)).toMatch(/^device_timeout: .*may have happened/);
+    expect(await phone.post(frame)).toEqual({ status: "no_such_call" });
+    expect(await backend.call(frame.payload.call_id)).toMatchObject({
+      state: "used",
+      late: { result: { status: "ok", result: { delivered: true } } },
+    });
+  });
+
+  it("an answer at the deadline itself is in time", async () => {
+    const { client, clock } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    const frame = await phone.nextCall();
+    await clock.advance(30_000);
+    expect(await phone.post(frame)).toEqual({ status: "resolved" });
+    expect(await phone.reply(runId)).toContain("delivered");
+  });
+
+  it("the wait is as long when the machine's clock is set", async () => {
+    for (const byMs of [3_600_000, -3_600_000]) {
+      const { client, clock } = await party();
+      const phone = await client();
+      const runId = await phone.ask();
+      const frame = await phone.nextCall();
+      clock.setWallClock(clock.nowMs() + byMs);
+      await clock.advance(29_000);
+      expect(await phone.post(frame)).toEqual({ status: "resolved" });
+      expect(await phone.reply(runId)).toContain("delivered");
+    }
+  });
+
+  it("the wait ends with the run's own deadline, which is announced", async () => {
+    const { client, engine, clock } = await party();
+    const phone = await client();
+    await engine.submit({ sessionId: phone.sessionId, message: "Text mom.", timeoutMs: 10_000 });
+    const frame = await phone.nextCall();
+    expect(frame.payload.expires_at).toBe((clock.nowMs() + 10_000) / 1000);
+    await clock.advance(10_001);
+    expect(await phone.post(frame)).toEqual({ status: "no_such_call" });
+  });
+});
+
+describe("1. posting in the same tick as the deadline", () => {
+  it("is either accepted and read by the model, or refused while the model reads a timeout: 2 000 times", async () => {
+    const { client, clock } = await party();
+    const ROUNDS = 40;
+    const AT_ONCE = 50;
+    const counts = { accepted: 0, refused: 0 };
+    const phones = await Promise.all(Array.from({ length: AT_ONCE }, () => client()));
+    for (let round = 1; round <= ROUNDS; round++) {
+      const runs = await Promise.all(phones.map((phone) => phone.ask()));
+      const frames = await Promise.all(phones.map((phone) => phone.nextCall(round)));
+      const posted = phones.map(async (phone, index) => {
+        const frame = frames[index];
+        if (!frame) throw new Error("no frame");
+        // At the deadline, or in the tick in which the mesh gives up, some microtasks early or late.
+        await new Promise<void>((resolve) => clock.schedule(30_000 + (index % 3 === 0 ? 0 : 1), resolve));
+        for (let turn = 0; turn < index % 7; turn++) await Promise.resolve();
+        if (index % 5 === 0) await new Promise<void>((resolve) => setImmediate(resolve));
+        return phone.post(frame, { status: "ok", result: { round, index } });
+      });
+      await clock.advance(30_001);
+      const outcomes = await Promise.all(posted);
+      for (const [index, outcome] of outcomes.entries()) {
+        const reply = await phones[index]?.reply(runs[index] ?? "");
+        if (outcome.status === "resolved") {
+          counts.accepted++;
+          expect(reply).toBe(JSON.stringify({ status: "ok", result: { round, index } }));
+        } else {
+          counts.refused++;
+          expect(outcome).toEqual({ status: "no_such_call" });
+          expect(reply).toMatch(/^device_timeout: /);
+        }
+      }
+    }
+    expect(counts.accepted + counts.refused).toBe(ROUNDS * AT_ONCE);
+    expect(counts.accepted).toBeGreaterThan(100);
+    expect(counts.refused).toBeGreaterThan(100);
+  }, 120_000);
+});
+
+describe("presence", () => {
+  it("nobody attached: the call fails at once with device_unavailable and no event is appended", async () => {
+    const { client, backend } = await party();
+    const phone = await client();
+    await phone.detach();
+    expect(await phone.reply(await phone.ask())).toMatch(/^device_unavailable: .*nothing happened/);
+    const types = (await backend.events(phone.sessionId)).map(({ type }) => type);
+    expect(types).not.toContain("device_tool_call");
+    expect(await backend.calls({ sessionId: phone.sessionId })).toEqual([]);
+  });
+
+  it("once a stream has said that it executes, a viewer alone does not count", async () => {
+    const { client, clock } = await party();
+    const phone = await client({ executor: true });
+    await phone.detach();
+    await phone.reattach(false);
+    await clock.advance(5_001);
+    expect(await phone.reply(await phone.ask())).toMatch(/^device_unavailable: /);
+  });
+
+  it("an executor that left at most 5 s ago still counts", async () => {
+    const { client, clock } = await party();
+    const phone = await client({ executor: true });
+    await phone.detach();
+    await clock.advance(4_000);
+    const runId = await phone.ask();
+    const frame = await phone.nextCall();
+    await phone.reattach(true);
+    await clock.advance(20_000);
+    expect(await phone.post(frame)).toEqual({ status: "resolved" });
+    expect(await phone.reply(runId)).toContain("delivered");
+  });
+
+  it("2. an executor that leaves while the call waits loses it after 5 s: a later post is never a 200", async () => {
+    const { client, clock, backend } = await party();
+    const phone = await client({ executor: true });
+    const runId = await phone.ask();
+    const frame = await phone.nextCall();
+    await clock.advance(1_000);
+    await phone.detach();
+    await clock.advance(5_000);
+    expect(await backend.call(frame.payload.call_id)).toMatchObject({ state: "offered" });
+    await clock.advance(1);
+    expect(await phone.reply(runId)).toMatch(/^device_unavailable: .*may have happened/);
+    expect(await phone.post(frame)).toEqual({ status: "no_such_call" });
+  });
+
+  it("2. a session that never had a declared executor gives its clients the full 30 s", async () => {
+    const { client, clock } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    const frame = await phone.nextCall();
+    await phone.detach();
+    await clock.advance(29_000);
+    expect(await phone.post(frame)).toEqual({ status: "resolved" });
+    expect(await phone.reply(runId)).toContain("delivered");
+  });
+});
+
+describe("which tools a run has", () => {
+  const other = { ...SEND_SMS, tool_id: "device_other" };
+  const toolsOf = async (given: unknown, then: (submit: (context?: object) => Promise<void>) => Promise<void>) => {
+    const { client, engine, model } = await party(new FunctionModel((request) => says(readBy(request))));
+    const phone = await client({ tools: given });
+    await then(async (context) => {
+      const { runId } = await engine.submit({
+        sessionId: phone.sessionId,
+        message: "hi",
+        ...(context ? { context: { ...context } } : {}),
+      });
+      await phone.reply(runId);
+    });
+    return model.requests.map((request) => request.tools.map((tool) => tool.name));
+  };
+
+  it("10. a context without the key keeps them, a list replaces them whole, an empty one removes them", async () => {
+    const tools = await toolsOf([SEND_SMS], async (submit) => {
+      await submit();
+      await submit({ locale: "de" });
+      await submit({ device_tools: [other] });
+      await submit({ locale: "en" });
+      await submit({ device_tools: [] });
+      await submit();
+    });
+    expect(tools).toEqual([["device_send_sms"], ["device_send_sms"], ["device_other"], ["device_other"], [], []]);
+  });
+
+  it("a wrong declaration that was stored is dropped whole, with a warning, and the run starts", async () => {
+    const { client, backend, model } = await party(new FunctionModel(() => says("hello")));
+    const phone = await client({ tools: [SEND_SMS, { tool_id: "no_prefix" }] });
+    expect(await phone.reply(await phone.ask())).toBe("hello");
+    expect(model.requests[0]?.tools).toEqual([]);
+    expect(await backend.events(phone.sessionId, { types: ["warning"] })).toMatchObject([
+      { payload: { code: "device_tools_dropped", message: expect.stringContaining("context.device_tools.1") } },
+    ]);
+  });
+
+  it("a wrong declaration in a message is refused, nothing is stored, and the session takes the next message", async () => {
+    const { client, engine, backend } = await party(new FunctionModel(() => says("hello")));
+    const phone = await client();
+    const before = await backend.events(phone.sessionId);
+    const context = { device_tools: [{ ...SEND_SMS, extra: 1 }] };
+    await expect(engine.submit({ sessionId: phone.sessionId, message: "hi", context })).rejects.toMatchObject({
+      code: "invalid_device_tools",
+      problems: [{ field: "context.device_tools.0.extra", message: "unknown field" }],
+    });
+    expect(await backend.events(phone.sessionId)).toEqual(before);
+    expect(await backend.runs({ sessionId: phone.sessionId })).toEqual([]);
+    expect((await backend.session(phone.sessionId))?.context).toEqual({ device_tools: [SEND_SMS] });
+    expect(await phone.reply(await phone.ask())).toBe("hello");
+  });
+
+  it("they are frozen when the message is taken: a later declaration has no effect on it", async () => {
+    const { client, engine, model } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    const frame = await phone.nextCall();
+    const second = await engine.submit({
+      sessionId: phone.sessionId,
+      message: "again",
+      context: { device_tools: [] },
+    });
+    await phone.post(frame);
+    await phone.reply(runId);
+    expect(model.requests.map((request) => request.tools.length)).toEqual([1, 1]);
+    await engine.waitForRun(second.runId, AbortSignal.timeout(5_000));
+    expect(model.requests.at(-1)?.tools).toEqual([]);
+  });
+});
+
+describe("the end of a run", () => {
+  it("9. cancel settles the call first; a result is refused, and a new message finds the history closed", async () => {
+    const { client, engine, backend } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    const frame = await phone.nextCall();
+    await engine.cancelRun(runId);
+    const types = (await backend.events(phone.sessionId)).map(({ type }) => type);
+    expect(types.indexOf("device_tool_call.settled")).toBeLessThan(types.indexOf("run.finished"));
+    expect(types).toContain("device_tool_call.settled");
+    expect(await phone.post(frame)).toEqual({ status: "no_such_call" });
+    const next = await phone.ask("And now?");
+    await phone.post(await phone.nextCall(2));
+    expect(await phone.reply(next)).toContain("delivered");
+  });
+
+  it("a call stays open in the store across a restart, and its result reaches the new process", async () => {
+    const clock = createFakeClock();
+    await using disk = await createDisk(clock);
+    const first = await party(callsOnce(), { clock, backend: await disk.open() });
+    const phone = await first.client();
+    const runId = await phone.ask();
+    const frame = await phone.nextCall();
+    const stopped = first.engine.stop({ graceMs: 0 });
+    await clock.advance(10_000);
+    await stopped;
+
+    const second = await party(callsOnce(), { clock, backend: await disk.open() });
+    expect(await second.backend.call(frame.payload.call_id)).toMatchObject({ state: "offered" });
+    const body = { call_token: frame.payload.call_token, status: "ok", result: "late but in time" };
+    const answer = { sessionId: phone.sessionId, callId: frame.payload.call_id, body };
+    expect(await second.engine.answerDeviceTool(answer)).toEqual({ status: "resolved" });
+    const run = await second.engine.waitForRun(runId, AbortSignal.timeout(5_000));
+    expect(run.reply).toBe('{"status":"ok","result":"late but in time"}');
+    expect(await second.engine.answerDeviceTool(answer)).toEqual({ status: "already_resolved", same: true });
+    const offered = await second.backend.events(phone.sessionId, { types: ["device_tool_call"] });
+    expect(offered).toHaveLength(1);
+  });
+
+  it("a call whose deadline passed while the mesh was down ends as device_timeout", async () => {
+    const clock = createFakeClock();
+    await using disk = await createDisk(clock);
+    const first = await party(callsOnce(), { clock, backend: await disk.open() });
+    const phone = await first.client();
+    const runId = await phone.ask();
+    await phone.nextCall();
+    const stopped = first.engine.stop({ graceMs: 0 });
+    await clock.advance(40_000);
+    await stopped;
+    const second = await party(callsOnce(), { clock, backend: await disk.open() });
+    const run = await second.engine.waitForRun(runId, AbortSignal.timeout(5_000));
+    expect(run.reply).toMatch(/^device_timeout: .*may have happened/);
+  });
+});
+
+describe("12. what is replayed", () => {
+  it("has one settled event for each call, and no token of a settled call", async () => {
+    const { client, clock, engine } = await party();
+    const phone = await client();
+    const answered = await phone.ask();
+    await phone.post(await phone.nextCall(1));
+    await phone.reply(answered);
+    const expired = await phone.ask();
+    await phone.nextCall(2);
+    await clock.advance(30_001);
+    await phone.reply(expired);
+    const cancelled = await phone.ask();
+    await phone.nextCall(3);
+    await engine.cancelRun(cancelled);
+    const open = await phone.ask();
+    await phone.nextCall(4);
+
+    const frames = await phone.replay();
+    const offered = frames.filter((frame) => frame.type === "device_tool_call");
+    const settled = frames.filter((frame) => frame.type === "device_tool_call.settled");
+    expect(settled.map(({ payload }) => payload)).toEqual(
+      ["answered", "expired", "cancelled"].map((status, index) => ({
+        call_id: offered[index]?.payload.call_id,
+        status,
+      })),
+    );
+    expect(offered.map(({ payload }) => payload.call_token !== undefined)).toEqual([false, false, false, true]);
+    await engine.cancelRun(open);
+  });
+
+  it("11. the token is in nothing that is stored to be read, nor in the log", async () => {
+    const { client, backend, engine, logger } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    const frame = await phone.nextCall();
+    const token = frame.payload.call_token ?? "";
+    expect(token.length).toBeGreaterThan(20);
+    const stored = await backend.call(frame.payload.call_id);
+    await phone.post(frame);
+    await phone.reply(runId);
+    const read = JSON.stringify([
+      stored,
+      await backend.call(frame.payload.call_id),
+      await backend.events(phone.sessionId),
+      await backend.messages(phone.sessionId),
+      await engine.history(phone.sessionId),
+      logger.lines,
+    ]);
+    expect(read).not.toContain(token);
+    expect((await backend.call(frame.payload.call_id))?.sealedToken).toBeUndefined();
+  });
+});
+
+describe("limits", () => {
+  it("at most 32 calls of a session wait at once; the rest fail and say so", async () => {
+    const model = new FunctionModel(({ messages }) =>
+      messages.at(-1)?.role === "tool"
+        ? says(messages.flatMap((message) => (message.role === "tool" ? [message.content] : [])).join("|"))
+        : calls(...Array.from({ length: 33 }, (_, index) => call(SEND_SMS.tool_id, {}, `c${index}`))),
+    );
+    const mesh = (await import("../runs/testing/mesh.ts")).testMesh(
+      [
+        (await import("../runs/testing/mesh.ts")).testAgent({
+          maxToolCallsPerMessage: 50,
+          allowParallelToolCalls: false,
+        }),
+      ],
+      { toolResultMaxChars: 100_000 },
+    );
+    const { client, backend, clock } = await party(model, { mesh });
+    const phone = await client();
+    await phone.ask();
+    await phone.nextCall(1);
+    expect(await backend.calls({ sessionId: phone.sessionId, states: ["offered"] })).toHaveLength(1);
+    await until(() => clock.pendingTimers > 0);
+  });
+});
