@@ -13,6 +13,8 @@ export interface BridgeServices {
   readonly logger: Logger;
   /** Deadlines of the calls that this process waits for, by id, on the monotonic clock. */
   readonly deadlines: Map<string, number>;
+  /** Calls by session that this process is about to store: those of one turn must not pass the limit together. */
+  readonly opening: Map<string, number>;
 }
 
 /** What a call's sealed token is bound to. */

@@ -1,8 +1,10 @@
 import { createFakeClock } from "@leafmesh/testkit";
 import { describe, expect, it } from "vitest";
+import { testAgent, testMesh } from "../runs/testing/mesh.ts";
 import { call, calls, FunctionModel, says } from "../runs/testing/models.ts";
-import { createDisk } from "../runs/testing/stores.ts";
-import { callsOnce, party, readBy, SEND_SMS, SMS_ARGUMENTS, until } from "./testing/party.ts";
+import { createDisk, memoryBackend } from "../runs/testing/stores.ts";
+import { type Backend, StorageError } from "../storage/contract.ts";
+import { callsOnce, party, readBy, SEND_SMS, SMS_ARGUMENTS } from "./testing/party.ts";
 
 describe("a call of a declared tool", () => {
   it("looks to the agent exactly like a built-in one", async () => {
@@ -434,26 +436,67 @@ describe("12. what is replayed", () => {
 });
 
 describe("limits", () => {
-  it("at most 32 calls of a session wait at once; the rest fail and say so", async () => {
+  it("at most 32 calls of a session wait at once, also of one turn; the rest fail and say so", async () => {
     const model = new FunctionModel(({ messages }) =>
       messages.at(-1)?.role === "tool"
         ? says(messages.flatMap((message) => (message.role === "tool" ? [message.content] : [])).join("|"))
-        : calls(...Array.from({ length: 33 }, (_, index) => call(SEND_SMS.tool_id, {}, `c${index}`))),
+        : calls(...Array.from({ length: 40 }, (_, index) => call(SEND_SMS.tool_id, {}, `c${index}`))),
     );
-    const mesh = (await import("../runs/testing/mesh.ts")).testMesh(
-      [
-        (await import("../runs/testing/mesh.ts")).testAgent({
-          maxToolCallsPerMessage: 50,
-          allowParallelToolCalls: false,
-        }),
-      ],
-      { toolResultMaxChars: 100_000 },
-    );
-    const { client, backend, clock } = await party(model, { mesh });
+    const mesh = testMesh([testAgent({ maxToolCallsPerMessage: 50 })], { toolResultMaxChars: 100_000 });
+    const { client } = await party(model, { mesh });
     const phone = await client();
-    await phone.ask();
-    await phone.nextCall(1);
-    expect(await backend.calls({ sessionId: phone.sessionId, states: ["offered"] })).toHaveLength(1);
-    await until(() => clock.pendingTimers > 0);
+    const runId = await phone.ask();
+    await phone.nextCall(32);
+    for (const frame of phone.calls) await phone.post(frame);
+    const results = (await phone.reply(runId))?.split("|") ?? [];
+    expect(phone.calls).toHaveLength(32);
+    expect(results.filter((text) => text.includes("delivered"))).toHaveLength(32);
+    expect(results.filter((text) => text.startsWith("too_many_device_calls: "))).toHaveLength(8);
+  });
+});
+
+describe("a store that fails", () => {
+  it("under the end of a call is tried again: the history and the post never disagree", async () => {
+    const clock = createFakeClock();
+    const store = await memoryBackend(clock);
+    let failing = 0;
+    const backend: Backend = {
+      ...store,
+      async commit(writes) {
+        if (failing > 0 && writes.some((write) => write.kind === "call.update")) {
+          failing--;
+          throw new StorageError("full", "the disk is full");
+        }
+        return store.commit(writes);
+      },
+    };
+    const { client } = await party(callsOnce(), { clock, backend });
+    const phone = await client();
+    const runId = await phone.ask();
+    const frame = await phone.nextCall();
+    failing = 2;
+    await clock.advance(33_000);
+    expect(await phone.reply(runId)).toMatch(/^device_timeout: /);
+    expect(await phone.post(frame)).toEqual({ status: "no_such_call" });
+  });
+
+  it("under the offer leaves a call that is waited for if it was stored after all, and none otherwise", async () => {
+    for (const isStored of [true, false]) {
+      const clock = createFakeClock();
+      const store = await memoryBackend(clock);
+      const backend: Backend = {
+        ...store,
+        async commit(writes) {
+          if (!writes.some((write) => write.kind === "call.create")) return store.commit(writes);
+          if (isStored) await store.commit(writes);
+          throw new StorageError("unavailable", "the connection broke");
+        },
+      };
+      const { client } = await party(callsOnce(), { clock, backend });
+      const phone = await client();
+      const runId = await phone.ask();
+      if (isStored) expect(await phone.post(await phone.nextCall())).toEqual({ status: "resolved" });
+      expect(await phone.reply(runId)).toMatch(isStored ? /delivered/ : /^device_tool_internal: /);
+    }
   });
 });

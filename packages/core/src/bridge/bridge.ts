@@ -27,7 +27,7 @@ export interface BridgeOptions {
 }
 
 export function createDeviceToolBridge(options: BridgeOptions): DeviceToolBridge {
-  const services: BridgeServices = { ...options, deadlines: new Map() };
+  const services: BridgeServices = { ...options, deadlines: new Map(), opening: new Map() };
   return {
     provider: {
       async toolsFor(_agent, { deviceTools = [] }) {

@@ -39,7 +39,9 @@ class ClientTool implements Tool {
       return failedStep(BRIDGE_ERRORS.noExecutor);
     }
     const open = { sessionId, faces: ["bridge"], states: OPEN_CALL_STATES, limit: MAX_OPEN_CALLS } as const;
-    if ((await backend.calls(open)).length >= MAX_OPEN_CALLS) return failedStep(BRIDGE_ERRORS.tooMany);
+    const waiting = (await backend.calls(open)).length;
+    // From here to the change of the count nothing waits.
+    if (waiting + this.#opening(sessionId) >= MAX_OPEN_CALLS) return failedStep(BRIDGE_ERRORS.tooMany);
 
     const id = newId("call");
     const budgetMs = Math.min(ANSWER_BUDGET_MS, scope.deadlineAtMs - clock.nowMs());
@@ -50,7 +52,10 @@ class ClientTool implements Tool {
       graceFrom: 0,
       signal: scope.signal,
     });
-    const offered = await this.#offer(id, scope, clock.nowMs() + budgetMs);
+    this.#countOpening(sessionId, 1);
+    const offered = await this.#offer(id, scope, clock.nowMs() + budgetMs).finally(() =>
+      this.#countOpening(sessionId, -1),
+    );
     if (offered?.status === "gone") return failedStep(BRIDGE_ERRORS.ended);
     return toResult(await watch.settled());
   }
@@ -67,6 +72,16 @@ class ClientTool implements Tool {
       signal: scope.signal,
     });
     return toResult(await watch.settled());
+  }
+
+  #opening(sessionId: string): number {
+    return this.#services.opening.get(sessionId) ?? 0;
+  }
+
+  #countOpening(sessionId: string, by: 1 | -1): void {
+    const count = this.#opening(sessionId) + by;
+    if (count > 0) this.#services.opening.set(sessionId, count);
+    else this.#services.opening.delete(sessionId);
   }
 
   /**
