@@ -141,6 +141,15 @@ Examples:
     );
 
   program
+    .command("migrate")
+    .description("bring the store's tables up to date; run does it as well when it starts")
+    .argument("[file]", "the mesh file", "mesh.yaml")
+    .option("--json", "as JSON")
+    .action((file: string, options) =>
+      choose(async () => (await import("./commands/migrate.ts")).migrate({ file, ...options }, context)),
+    );
+
+  program
     .command("schema")
     .description("print the JSON Schema of mesh.yaml, for editors")
     .option("--out <file>", "write it to a file instead")

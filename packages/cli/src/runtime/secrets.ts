@@ -9,7 +9,16 @@ export function secretsOf(mesh: Mesh): readonly Secret[] {
   collect([...mesh.models.values()], found, 0);
   collect([...mesh.connections.values()], found, 0);
   collect(mesh.server, found, 0);
+  collect(mesh.storage, found, 0);
+  const password = mesh.storage.address && passwordOf(mesh.storage.address);
+  if (password) found.add(password);
   return [...found];
+}
+
+/** The password in a database's address, which may stand alone in a message. */
+function passwordOf(address: Secret): Secret | undefined {
+  const { password } = new URL(address.reveal());
+  return password === "" ? undefined : new Secret(decodeURIComponent(password));
 }
 
 function collect(value: unknown, found: Set<Secret>, depth: number): void {

@@ -289,8 +289,10 @@ const groups: Readonly<Record<string, readonly BadMesh[]>> = {
     ],
     [
       "a storage of another kind",
-      `${agent}storage: { url: "postgres://db/mesh" }\n`,
-      ["mesh.yaml:2:17 storage.url: must be sqlite: and the path of a file, such as sqlite:.leafmesh/mesh.db"],
+      `${agent}storage: { url: "mysql://db/mesh" }\n`,
+      [
+        "mesh.yaml:2:17 storage.url: must be sqlite: and the path of a file, such as sqlite:.leafmesh/mesh.db, or postgres:// with host and database, such as postgres://mesh:secret@db.example.com/mesh",
+      ],
     ],
     [
       "a public address without a scheme",

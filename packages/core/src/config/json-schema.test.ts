@@ -53,7 +53,7 @@ const bad: Readonly<Record<string, string>> = {
   "an API key with an unknown field": `${agent}server: { api_keys: [{ name: a, key: b, zebra: 1 }] }\n`,
   "an origin with a path": `${agent}server: { cors_origins: ["http://h/p"] }\n`,
   "a duration without a unit": `${agent}storage: { session_ttl: "7 days" }\n`,
-  "a storage of another kind": `${agent}storage: { url: "postgres://h/db" }\n`,
+  "a storage of another kind": `${agent}storage: { url: "mysql://h/db" }\n`,
 };
 
 const judgedBySchema = (text: string): boolean => accepts(parse(text, { merge: true }));

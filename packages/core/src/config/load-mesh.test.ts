@@ -468,3 +468,12 @@ test("the digest tells one text from another", () => {
 test("findings call the file as the caller does", () => {
   expect(headlines(loadText("", { file: "meshes/one.yaml" }))[0]).toMatch(/^meshes\/one\.yaml:1:1 /);
 });
+
+test("a database's address is kept whole as a secret, and shown without its login and options", () => {
+  const { storage } = meshOf(
+    loadText(`${agent}storage: { url: "postgresql://u:p%40ss@db.example.com:5433/mesh?sslmode=require&x=p%40ss" }\n`),
+  );
+  expect(storage).toMatchObject({ kind: "postgres", url: "postgresql://db.example.com:5433/mesh" });
+  expect(storage.address?.reveal()).toBe("postgresql://u:p%40ss@db.example.com:5433/mesh?sslmode=require&x=p%40ss");
+  expect(JSON.stringify(storage)).not.toContain("p%40ss");
+});

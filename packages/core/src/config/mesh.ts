@@ -148,8 +148,10 @@ export interface ApiKey {
 }
 
 export interface StorageSettings {
-  /** Absolute path of the SQLite file, or a `postgres://` address. */
+  /** Absolute path of the SQLite file, or the `postgres://` address without its login and options: may be shown. */
   readonly url: string;
+  /** `kind: postgres`: the whole address. */
+  readonly address?: Secret | undefined;
   readonly kind: "sqlite" | "postgres";
   /** SQLite: FULL sync with group commit instead of NORMAL. */
   readonly durable: boolean;

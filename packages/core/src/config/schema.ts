@@ -216,9 +216,16 @@ export const serverSchema = z.strictObject({
 export const storageSchema = z.strictObject({
   url: z
     .string()
-    .regex(/^sqlite:(?!\/\/|:memory:).+$/, "must be sqlite: and the path of a file, such as sqlite:.leafmesh/mesh.db")
+    .regex(
+      /^(sqlite:(?!\/\/|:memory:).+|postgres(ql)?:\/\/[^\s/?#]+\/[^\s/?#]+(\?[^\s#]*)?)$/,
+      "must be sqlite: and the path of a file, such as sqlite:.leafmesh/mesh.db, or postgres:// with host and database, such as postgres://mesh:secret@db.example.com/mesh",
+    )
     .default("sqlite:.leafmesh/mesh.db")
-    .meta({ description: "Where sessions, runs and asks are kept. The path is relative to the folder of mesh.yaml." }),
+    .meta({
+      description:
+        "Where sessions, runs and asks are kept: a file, relative to the folder of mesh.yaml, or a PostgreSQL database, which several mesh processes may share.",
+      secret: true,
+    }),
   durable: z.boolean().default(false).meta({
     description: "Survive a power cut, not only a crash of the process, at the price of slower writes.",
   }),

@@ -156,13 +156,17 @@ function toServer(written: MeshFile["server"]): ServerSettings {
 }
 
 function toStorage(written: MeshFile["storage"], folder: string): StorageSettings {
+  const shared = { durable: written.durable, sessionTtlMs: toMilliseconds(toSeconds(written.session_ttl)) };
+  if (/^postgres(ql)?:/.test(written.url)) {
+    return { url: withoutLogin(written.url), address: new Secret(written.url), kind: "postgres", ...shared };
+  }
   const path = written.url.slice("sqlite:".length);
-  return {
-    url: isAbsolute(path) ? path : resolve(folder, path),
-    kind: "sqlite",
-    durable: written.durable,
-    sessionTtlMs: toMilliseconds(toSeconds(written.session_ttl)),
-  };
+  return { url: isAbsolute(path) ? path : resolve(folder, path), kind: "sqlite", ...shared };
+}
+
+/** User, password and options of a database's address are nobody's to see; options may hold a password, too. */
+function withoutLogin(address: string): string {
+  return address.replace(/^(postgres(?:ql)?:\/\/)(?:[^/]*@)?([^/?]*\/[^?]*).*$/, "$1$2");
 }
 
 const SECONDS_PER = { s: 1, m: 60, h: 3_600, d: 86_400, w: 604_800 } as const;

@@ -27,6 +27,34 @@ export async function loadMeshKey({
   return importPair(path, unwrap(path, text, sealer));
 }
 
+/**
+ * The same key pair for every process of a mesh: `agree` keeps the first text that any of them brings, sealed.
+ *
+ * @throws {KeyFileError} when it was sealed with another secret key than this process has
+ */
+export async function shareMeshKey({
+  sealer,
+  place,
+  agree,
+}: {
+  readonly sealer: Sealer;
+  /** Where the text is kept, for messages. */
+  readonly place: string;
+  readonly agree: (text: string) => Promise<string>;
+}): Promise<CryptoKeyPair> {
+  const text = await agree(await newKeyText(sealer));
+  try {
+    return await importPair(place, unwrap(place, text, sealer));
+  } catch (error) {
+    if (!(error instanceof KeyFileError)) throw error;
+    throw new KeyFileError(
+      place,
+      "holds a mesh key that this process's secret key does not open; give every process the same LEAFMESH_SECRET_KEY",
+      { cause: error },
+    );
+  }
+}
+
 async function newKeyText(sealer: Sealer | undefined): Promise<string> {
   const pair = await crypto.subtle.generateKey(ED25519, true, ["sign", "verify"]);
   const pkcs8 = Buffer.from(await crypto.subtle.exportKey("pkcs8", pair.privateKey)).toString("base64");
