@@ -67,6 +67,13 @@ function wholeNumber(minimum: number, maximum: number) {
 
 const port = wholeNumber(0, 65_535);
 
+function webAddress(text: string): string {
+  if (!/^https?:\/\/[^\s/?#@]+/.test(text) || !URL.canParse(text)) {
+    throw new InvalidArgumentError("It must be an address such as https://mesh-2.example.com.");
+  }
+  return text.replace(/\/+$/, "");
+}
+
 function seconds(minimum: number, maximum: number) {
   return (text: string): number => {
     const value = Number(text);
@@ -106,6 +113,11 @@ Exit codes: 0 it worked · 1 it was tried and did not · 2 the command line was 
     .argument("[file]", "the mesh file", "mesh.yaml")
     .option("--host <address>", "address to listen on (default: server.host)")
     .option("--port <number>", "port to listen on, 0 for any free one (default: server.port)", port)
+    .option(
+      "--advertise-url <address>",
+      "where devices reach this very process, when server.public_url leads to any of several",
+      webAddress,
+    )
     .option("--no-watch", "do not reload when the file changes")
     .option("--grace <seconds>", "how long a stop waits for what is under way", wholeNumber(0, 3600), 10)
     .addOption(new Option("--log-level <level>", "what is logged").choices(["debug", "info", "warn", "error"]))

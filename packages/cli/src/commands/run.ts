@@ -23,6 +23,8 @@ export interface RunOptions {
   readonly logLevel?: "debug" | "info" | "warn" | "error" | undefined;
   readonly logFormat?: "pretty" | "json" | undefined;
   readonly maxConfigSize?: number | undefined;
+  /** Where devices reach this very process, when `server.public_url` leads to any of several. */
+  readonly advertiseUrl?: string | undefined;
   /** One JSON line per event on standard output, for scripts. */
   readonly json?: boolean | undefined;
 }
@@ -54,6 +56,7 @@ export async function run(options: RunOptions, context: CliContext): Promise<Exi
       port: options.port ?? loaded.mesh.server.port,
       env: context.env,
       logger,
+      advertiseUrl: options.advertiseUrl,
     }),
   );
   announce(loaded.mesh, mesh, options, context);

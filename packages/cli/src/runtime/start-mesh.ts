@@ -2,11 +2,8 @@
  * Assembles a mesh: storage, keys, models, connections, engine, HTTP. The one place where the parts meet; what it
  * answers is started, and everything in it is closed by `stop`.
  */
-import { mkdirSync } from "node:fs";
-import { dirname } from "node:path";
 import { type Backend, createEngine, type Engine, getAsk, listAsks, type Mesh } from "@leafmesh/core";
-import { createSealer, loadMeshKey, loadSecretKey, type RedactingLogger } from "@leafmesh/core/security";
-import { createEmbeddedBackend } from "@leafmesh/core/storage/embedded";
+import type { RedactingLogger } from "@leafmesh/core/security";
 import { createUploads } from "@leafmesh/core/uploads";
 import {
   type ConnectionPool,
@@ -20,7 +17,10 @@ import { connectUrlOf, createRoomService } from "@leafmesh/room-service";
 import { createApi, isLoopback, type Listening, listen, type MountedService } from "@leafmesh/server";
 import { type ProviderDefinitions, providerDefinitions } from "../registry.ts";
 import { version } from "../version.ts";
+import { createAskCancel } from "./ask-cancel.ts";
+import { createPeerRings } from "./peer-rings.ts";
 import { secretsOf } from "./secrets.ts";
+import { openStorage } from "./storage.ts";
 import { askUploads, type MeshAddresses } from "./upload-address.ts";
 
 export interface StartMeshOptions {
@@ -29,6 +29,8 @@ export interface StartMeshOptions {
   readonly port: number;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly logger: RedactingLogger;
+  /** Where devices reach this very process, when `server.public_url` leads to any of several. */
+  readonly advertiseUrl?: string | undefined;
   /** Providers beside the built-in ones, or instead of them where the name is the same. */
   readonly providers?: Partial<ProviderDefinitions> | undefined;
 }
@@ -73,29 +75,28 @@ async function assemble(
   let mesh = options.mesh;
   for (const secret of secretsOf(mesh)) logger.redact.add(secret);
 
-  const dataFolder = dirname(mesh.storage.url);
-  mkdirSync(dataFolder, { recursive: true, mode: 0o700 });
-  const backend = createEmbeddedBackend({ path: mesh.storage.url, durable: mesh.storage.durable, clock, logger });
-  onFailure(() => backend.close());
-  await backend.migrate();
-  const sealer = createSealer(await loadSecretKey({ env, folder: dataFolder, logger }));
-  const signer = await createRingSigner(await loadMeshKey({ folder: dataFolder, sealer }));
+  const { backend, sealer, meshKey } = await openStorage({ mesh, env, clock, logger }, (opened) =>
+    onFailure(() => opened.close()),
+  );
+  const signer = await createRingSigner(meshKey);
 
   let listening: Listening | undefined;
   const localUrl = (): string => listening?.url ?? "";
   const addresses: MeshAddresses = {
-    publicUrl: () => mesh.server.publicUrl,
+    publicUrl: () => options.advertiseUrl ?? mesh.server.publicUrl,
     loopbackUrl: () => (isLoopback(options.host) ? localUrl() : undefined),
   };
 
   const hub = createDirectHub({ clock, logger });
+  const peerRings = backend.peers && createPeerRings(hub, backend.peers, clock, newId);
+  const ringer = peerRings ?? hub;
   const roomService = createRoomService({
     connectUrl: () => connectUrlOf(addresses.publicUrl() ?? localUrl()),
     clock,
     newId: randomId,
     logger,
   });
-  const builtIn = providerDefinitions({ ringer: () => hub, rooms: () => roomService });
+  const builtIn = providerDefinitions({ ringer: () => ringer, rooms: () => roomService });
   const definitions: ProviderDefinitions = {
     notifiers: new Map([...builtIn.notifiers, ...(options.providers?.notifiers ?? [])]),
     rooms: new Map([...builtIn.rooms, ...(options.providers?.rooms ?? [])]),
@@ -143,6 +144,7 @@ async function assemble(
     random: Math.random,
   });
 
+  const askCancel = createAskCancel(backend, () => deviceAction, clock, logger);
   let ready = false;
   const api = createApi({
     mesh: () => mesh,
@@ -151,7 +153,7 @@ async function assemble(
     asks: {
       list: (query) => listAsks(backend, query),
       get: (askId) => getAsk(backend, askId),
-      cancel: (askId) => deviceAction.cancel(askId),
+      cancel: (askId) => askCancel.cancel(askId),
     },
     uploads,
     meshKeys: [signer.key],
@@ -186,6 +188,8 @@ async function assemble(
     const runsEnd = engine.stop({ graceMs: graceMs + LAST_ANSWERS_MS });
     await deviceAction.stop({ graceMs });
     await runsEnd;
+    peerRings?.close();
+    askCancel.close();
     await Promise.all([hub.close(), roomService.close()]);
     await server.close(LAST_ANSWERS_MS);
     await poolOf(mesh).close();
