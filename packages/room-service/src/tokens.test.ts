@@ -1,6 +1,6 @@
 import { Secret } from "@leafmesh/protocol";
 import { createFakeClock } from "@leafmesh/testkit";
-import { SignJWT, UnsecuredJWT } from "jose";
+import { jwtVerify, SignJWT, UnsecuredJWT } from "jose";
 import { describe, expect, it } from "vitest";
 import { createSeatTokens, type TokenKey } from "./tokens.ts";
 
@@ -46,6 +46,14 @@ describe("seat tokens", () => {
       "another audience": await forge((jwt) => jwt.setAudience("leafmesh-room/2")),
       "an old date": await forge((jwt) => jwt.setExpirationTime(1)),
       "no algorithm": new UnsecuredJWT({ room: "room_1", seat: "device", jti: "t" }).encode(),
+      "a header with an extension": await forge((jwt) => jwt, { cty: "JWT" }),
+      "a signature cut short": (await forge((jwt) => jwt)).slice(0, -4),
+      "no signature": (await forge((jwt) => jwt)).replace(/[^.]*$/, ""),
+      "a part too many": `${await forge((jwt) => jwt)}.`,
+      "other claims under the signature": (await forge((jwt) => jwt)).replace(
+        /\..*\./,
+        `.${Buffer.from(JSON.stringify({ room: "room_2", seat: "mesh", jti: "t_1" })).toString("base64url")}.`,
+      ),
       nonsense: "a.b.c",
       nothing: "",
     };
@@ -57,6 +65,20 @@ describe("seat tokens", () => {
       .setIssuer("leafmesh")
       .setAudience("leafmesh-room/1");
     expect(await tokens.verify(await missing.sign(new TextEncoder().encode("a".repeat(32))))).toBeUndefined();
+  });
+
+  it("are read by a JOSE library", async () => {
+    const clock = createFakeClock();
+    const token = await createSeatTokens(clock, [key("a")]).sign(claims, clock.nowMs() + 1500);
+    const { payload } = await jwtVerify(token, new TextEncoder().encode("a".repeat(32)), {
+      algorithms: ["HS256"],
+      typ: "lmr+jwt",
+      issuer: "leafmesh",
+      audience: "leafmesh-room/1",
+      currentDate: new Date(clock.nowMs()),
+    });
+    const nowS = Math.floor(clock.nowMs() / 1000);
+    expect(payload).toMatchObject({ ...claims, iat: nowS, exp: Math.ceil((clock.nowMs() + 1500) / 1000) });
   });
 
   it("survive a rotation while the old key is listed, and not after it", async () => {
