@@ -61,4 +61,18 @@ describe("a signed ring", () => {
     expect(await isRingFrom(ring, [{ ...other.key, kid: signer.key.kid }])).toBe(false);
     expect(await isRingFrom(ring, [])).toBe(false);
   });
+
+  it("is judged by what a key says now, not by what it said when it was first used", async () => {
+    const signer = await newSigner();
+    const other = await newSigner();
+    const ring = await signer.sign(unsigned);
+    const key = { ...signer.key };
+    expect(await isRingFrom(ring, [key])).toBe(true);
+    expect(await isRingFrom(ring, [key])).toBe(true);
+    key.x = other.key.x;
+    expect(await isRingFrom(ring, [key])).toBe(false);
+    key.x = "not a key";
+    expect(await isRingFrom(ring, [key])).toBe(false);
+    expect(await isRingFrom(ring, [key])).toBe(false);
+  });
 });

@@ -79,11 +79,23 @@ export async function isRingFrom(ring: Ring, keys: readonly MeshKey[]): Promise<
   const key = keys.find((candidate) => candidate.kid === ring.kid);
   if (!key || !ring.sig) return false;
   try {
-    const publicKey = await crypto.subtle.importKey("raw", fromBase64Url(key.x), "Ed25519", false, ["verify"]);
+    const publicKey = await importedKey(key);
     return await crypto.subtle.verify("Ed25519", publicKey, fromBase64Url(ring.sig), signedBytes(ring));
   } catch {
     return false;
   }
+}
+
+/** By the key object itself: a device checks every ring with the same few, and a list that is let go takes them along. */
+const importedKeys = new WeakMap<MeshKey, { readonly x: string; readonly imported: Promise<CryptoKey> }>();
+
+function importedKey(key: MeshKey): Promise<CryptoKey> {
+  const { x } = key;
+  const known = importedKeys.get(key);
+  if (known?.x === x) return known.imported;
+  const imported = crypto.subtle.importKey("raw", fromBase64Url(x), "Ed25519", false, ["verify"]);
+  importedKeys.set(key, { x, imported });
+  return imported;
 }
 
 function signedBytes(ring: Omit<Ring, "sig"> & { sig?: string | undefined }): Uint8Array<ArrayBuffer> {
