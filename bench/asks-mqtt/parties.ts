@@ -1,91 +1,41 @@
-/** The mesh's side of what is measured: each party's `ask` resolves when the device's answer is there. */
-
-import type { Agent, Mesh } from "@leafmesh/core";
-import { loadMesh } from "@leafmesh/core/config";
-import { createEmbeddedBackend } from "@leafmesh/core/storage/embedded";
-import { createConnectionPool, createDeviceAction } from "@leafmesh/device-action";
 import { createMqttConnection, mqttOptions } from "@leafmesh/mqtt";
 import { mqttNotifier } from "@leafmesh/notifiers";
 import { type RingSigner, randomId, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
 import { mqttRoom } from "@leafmesh/rooms";
+import type { Closable } from "@leafmesh/rooms/contract";
 import type { MqttClient } from "mqtt";
+import { deviceActionParty, type Party } from "../lib/ask-party.ts";
 import { bareClient } from "./bare-client.ts";
 import { DEVICE, ECHO, RAW_RING_TOPIC, RING_TOPIC, rawRoom } from "./topics.ts";
 
-export interface Party {
-  ask(): Promise<void>;
-  close(): Promise<void>;
-}
-
-const RUN_MS = 3_600_000;
 const patient = new AbortController().signal;
 
-/** `device_action` with everything behind it: the ask's machine, the store (SQLite on disk, WAL), signed rings. */
+/** `device_action` with everything behind it. */
 export async function leafmeshAsks(url: string, folder: string, signer: RingSigner): Promise<Party> {
-  const clock = systemClock;
-  const mesh = meshOn(url, folder);
-  const agent = agentOf(mesh);
-  const backend = createEmbeddedBackend({ path: `${folder}/bench.db`, durable: false, clock, logger: silentLogger });
-  await backend.migrate();
-  const pool = createConnectionPool({ mesh, ...registry, clock, logger: silentLogger, newId: randomId });
-  const deviceAction = createDeviceAction({
-    backend,
-    devices: { list: async () => [{ id: DEVICE, pushToken: new Secret(RING_TOPIC) }] },
-    connectionsOf: () => pool,
+  return await deviceActionParty({
+    connections: `{ broker: { provider: mqtt, url: "${url}", room_topic_prefix: leafmesh } }`,
+    device: "{ connection: broker, room: broker, approval: silent }",
+    notifiers: [mqttNotifier],
+    rooms: [mqttRoom],
+    deviceId: DEVICE,
+    pushToken: RING_TOPIC,
+    folder,
     signer,
-    clock,
-    logger: silentLogger,
-    newId: randomId,
-    random: Math.random,
   });
-  const at = clock.nowMs();
-  const [sessionId, runId] = [randomId("session"), randomId("run")];
-  const session = {
-    id: sessionId,
-    meshName: mesh.name,
-    entryPoint: "chat",
-    createdAt: at,
-    lastActiveAt: at,
-    context: {},
-  };
-  const run = { id: runId, sessionId, agent: agent.name, status: "running", input: "", createdAt: at } as const;
-  await backend.commit([
-    { kind: "session.create", session },
-    { kind: "run.create", run: { ...run, deadlineAt: at + RUN_MS, version: 1 } },
-  ]);
-  const [tool] = await deviceAction.provider.toolsFor(agent, { sessionId, runId, mesh });
-  if (!tool) throw new Error("the agent has no device_action");
-  let position = 0;
-
-  return {
-    async ask() {
-      const call = { turn: 1, position: position++, providerCallId: `call_${position}` };
-      const result = await tool.execute({
-        invocation: { sessionId, runId, agent: agent.name, ...call, arguments: { action: "battery.read", inputs: {} } },
-        signal: patient,
-        deadlineAtMs: clock.nowMs() + RUN_MS,
-      });
-      if (!result.success) throw new Error(result.content);
-    },
-    async close() {
-      await deviceAction.stop({ graceMs: 0 });
-      await pool.close();
-      await backend.close();
-    },
-  };
 }
 
 /** The notifier, the room and the device kit alone: what an ask costs before anything is decided or stored. */
 export async function leafmeshRooms(url: string, signer: RingSigner): Promise<Party> {
-  const pool = createConnectionPool({
-    mesh: meshOn(url, "/"),
-    ...registry,
-    clock: systemClock,
-    logger: silentLogger,
-    newId: randomId,
-  });
-  const [notifier, rooms] = [pool.notifier("broker")?.notifier, pool.room("broker")?.rooms];
-  if (!notifier || !rooms) throw new Error("the mesh has no broker");
+  const shared = new Map<string, Closable>();
+  const share = <Value extends Closable>(key: string, make: () => Value): Value => {
+    const value = (shared.get(key) as Value | undefined) ?? make();
+    shared.set(key, value);
+    return value;
+  };
+  const dependencies = { clock: systemClock, logger: silentLogger, newId: randomId, scope: { share } };
+  const options = mqttOptions.parse({ url, room_topic_prefix: "leafmesh" });
+  const notifier = mqttNotifier.create(options, dependencies);
+  const rooms = mqttRoom.create(options, dependencies);
   return {
     async ask() {
       const ask = randomId("ask");
@@ -125,40 +75,10 @@ export async function leafmeshRooms(url: string, signer: RingSigner): Promise<Pa
       await rung;
       void room.close("the ask is over");
     },
-    close: () => pool.close(),
+    async close() {
+      for (const each of shared.values()) await each.close();
+    },
   };
-}
-
-const registry = {
-  notifiers: new Map([[mqttNotifier.provider, mqttNotifier]]),
-  rooms: new Map([[mqttRoom.provider, mqttRoom]]),
-};
-
-function meshOn(url: string, folder: string): Mesh {
-  const text = `
-name: bench
-connections: { broker: { provider: mqtt, url: "${url}", room_topic_prefix: leafmesh } }
-agents:
-  phone_helper:
-    model: gpt-4o-mini
-    prompt: Read the battery.
-    device: { connection: broker, room: broker, approval: silent }
-`;
-  const loaded = loadMesh(text, {
-    registry,
-    env: { OPENAI_API_KEY: "none" },
-    readFile: () => ({ ok: false, why: "missing" }),
-    folder,
-  });
-  if (!loaded.ok) throw new Error(loaded.diagnostics.map(({ message }) => message).join("\n"));
-  const { mesh } = loaded;
-  return { ...mesh, limits: { ...mesh.limits, maxAsksPerRun: 1_000_000, maxOpenAsksPerSession: 1_000 } };
-}
-
-function agentOf(mesh: Mesh): Agent {
-  const [agent] = mesh.agents.values();
-  if (!agent) throw new Error("the mesh has no agent");
-  return agent;
 }
 
 /** Bare MQTT.js over the same hops: subscribe, ring, join, task, accepted, reply. */

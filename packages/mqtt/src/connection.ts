@@ -44,6 +44,8 @@ export interface Subscription {
 }
 
 export interface MqttConnection {
+  /** Whether a message could leave now. */
+  readonly isOpen: boolean;
   /** Connects if there is no connection. Throws {@link MqttFailure}. */
   ready(signal: AbortSignal): Promise<BrokerFacts>;
   /**
@@ -133,6 +135,9 @@ export function createMqttConnection(
   };
 
   return {
+    get isOpen() {
+      return link?.open ?? false;
+    },
     async ready(signal) {
       const { version: spoken, maxPacketBytes } = await connected(signal);
       return { version: spoken, maxPacketBytes };

@@ -52,7 +52,7 @@ describe.skipIf(!canRun)("in Chromium (needs chromium and mosquitto)", () => {
         ].join("\n"),
     });
     onTestFinished(() => broker.stop());
-    const script = (await bundle("../../testing/mqtt-page.ts")).outputFiles[0]?.text ?? "";
+    const script = (await bundle("../../testing/mqtt-page.program.ts")).outputFiles[0]?.text ?? "";
     const server = createServer((request, response) => {
       const isScript = request.url === "/page.js";
       response.writeHead(200, { "content-type": isScript ? "text/javascript" : "text/html" });

@@ -243,6 +243,7 @@ class MqttRoom implements Room {
 
   /** Waits a moment for a connection that is being brought back. The failure when it is not. */
   async #reconnected(signal: AbortSignal): Promise<MqttFailure | undefined> {
+    if (this.#dependencies.connection.isOpen) return undefined;
     const moment = new AbortController();
     const end = (): void => moment.abort(signal.reason);
     const timer = this.#dependencies.clock.schedule(RECONNECT_WAIT_MS, end);
