@@ -33,7 +33,9 @@ import type { Backend, RunRecord, SessionRecord, SessionSummary } from "../stora
 import type { ToolProvider } from "../tools/contract.ts";
 import { EngineError } from "./engine-error.ts";
 import { MeshLeases } from "./mesh-leases.ts";
+import type { RunControl } from "./run-control.ts";
 import { RunDriver } from "./run-driver.ts";
+import { createSharedRuns } from "./shared-runs.ts";
 import type { UploadReader } from "./shown-images.ts";
 import { SETTLE_GRACE_MS } from "./tool-execution.ts";
 import { abortable, finishedElsewhere } from "./wait-for-run.ts";
@@ -166,6 +168,7 @@ const HISTORY_PAGE = 1_000;
 /** Makes an engine; nothing runs before {@link Engine.start}. */
 export function createEngine(dependencies: EngineDependencies): Engine {
   const { backend, clock, logger, newId, sealer } = dependencies;
+  const stopping = new AbortController();
   const leases = new MeshLeases(dependencies.mesh, dependencies.models, logger);
   const calls = createPendingCalls({ backend, clock, newId });
   const bridge = createDeviceToolBridge({ backend, calls, sealer, clock, newId, logger });
@@ -186,8 +189,10 @@ export function createEngine(dependencies: EngineDependencies): Engine {
     onSuspended: (wait) => answers.suspended(wait),
     onReleased: (run) => answers.released(run),
   });
+  const shared = createSharedRuns({ backend, driver, clock, logger, onEnded: (run) => answers.released(run) });
   /** `undefined`: the run is not under way. */
   const cancel = async (runId: string): Promise<RunRecord | undefined> => {
+    if (shared) return shared.cancel(runId, stopping.signal);
     const control = await driver.take(runId);
     return control && driver.interrupt(control, "cancelled");
   };
@@ -198,6 +203,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
     newId,
     mesh: () => leases.mesh,
     async queue(run, { opensConversation }) {
+      if (shared) return shared.queue(run);
       const control = driver.add(run);
       control.opensConversation = opensConversation;
       try {
@@ -220,7 +226,6 @@ export function createEngine(dependencies: EngineDependencies): Engine {
     ttlMs: () => leases.mesh.storage.sessionTtlMs,
     end: (sessionId, idleBefore) => sessions.end(sessionId, idleBefore),
   });
-  const stopping = new AbortController();
   let stopped: Promise<void> | undefined;
 
   const refuseWhenStopping = (): void => {
@@ -235,6 +240,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
 
   const stop = async (graceMs: number): Promise<void> => {
     sweep.stop();
+    await shared?.stop();
     const drained = backend.queue.stop();
     await withinTime(drained, graceMs, clock);
     const letGo = Promise.all([drained, driver.stop()]).then(() => {});
@@ -254,10 +260,12 @@ export function createEngine(dependencies: EngineDependencies): Engine {
     async start() {
       refuseWhenStopping();
       await closeForgottenCalls({ backend, calls, clock, logger });
-      const counts = await takeUpUnfinished(backend, driver, leases.mesh, clock);
+      const counts = shared
+        ? { resumed: await shared.start(), ended: 0 }
+        : await takeUpUnfinished(backend, driver, leases.mesh, clock);
       await backend.queue.start({
         concurrency: leases.mesh.limits.maxConcurrentRuns,
-        work: ({ runId }) => driver.work(runId),
+        work: (run) => driver.work(run),
       });
       await answers.start();
       await sweep.start();
@@ -281,7 +289,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
 
     async waitForRun(runId, signal) {
       const here = driver.get(runId);
-      const left = here && (await abortable(here.finished, signal));
+      const left = here && (await abortable(unlessLost(here), signal));
       if (left && FINAL_RUN_STATUSES.has(left.status)) return left;
       const run = await knownRun(runId);
       if (FINAL_RUN_STATUSES.has(run.status)) return run;
@@ -347,6 +355,14 @@ async function takeUpUnfinished(backend: Backend, driver: RunDriver, mesh: Mesh,
     await backend.queue.push({ runId: run.id, sessionId: run.sessionId });
   }
   return { resumed, ended: unfinished.length - resumed };
+}
+
+/** `undefined` when another process takes the run over before it has ended. */
+function unlessLost(control: RunControl): Promise<RunRecord | undefined> {
+  return control.finished.catch((error: unknown) => {
+    if (control.isLost) return undefined;
+    throw error;
+  });
 }
 
 /** False when `promise` has not resolved in time. */

@@ -38,6 +38,8 @@ export class RunControl {
   inheritedTurn = 0;
   /** Some calls of this turn were answered from outside, and nothing else of it has been executed by an earlier process. */
   answeredTurn: number | undefined;
+  /** Another process drives the run by now. */
+  isLost = false;
   /** Results of calls by {@link callKey}, until they are stored. */
   readonly settled = new Map<string, ToolResult>();
   /** The final record, or that of a run that waits and is not in hand any more. Rejects when the engine stops before. */

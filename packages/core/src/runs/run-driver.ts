@@ -1,6 +1,6 @@
 /** Drives every unfinished run of this process to its end, through storage that fails and bugs that strike. */
 import { FINAL_RUN_STATUSES } from "@leafmesh/protocol";
-import { type RunRecord, StorageError } from "../storage/contract.ts";
+import { type RunInHand, type RunRecord, StorageError, type WorkDone } from "../storage/contract.ts";
 import { advanceRun } from "./advance-run.ts";
 import { EngineError } from "./engine-error.ts";
 import { type Interruption, RunControl } from "./run-control.ts";
@@ -45,12 +45,26 @@ export class RunDriver {
   }
 
   /** The queue's worker. Never rejects. */
-  async work(runId: string): Promise<void> {
+  async work({ runId, signal }: RunInHand): Promise<WorkDone> {
     try {
       const control = await this.take(runId);
-      if (control && !(await this.#mustWait(control))) await this.drive(control);
+      if (!control) return;
+      if (!control.isOver && (await this.#mustWait(control))) {
+        if (this.#services.backend.peers) this.#putBack(control);
+        return;
+      }
+      const onLost = (): void => {
+        control.isLost = true;
+        control.interrupt("shutdown");
+      };
+      signal?.addEventListener("abort", onLost);
+      if (signal?.aborted) onLost();
+      await this.drive(control);
+      signal?.removeEventListener("abort", onLost);
+      if (!control.isFinished && !control.isWaiting && control.interruption === "shutdown") return "unfinished";
     } catch (error) {
       this.#services.logger.error("a run of the queue cannot be read", { runId, error });
+      return "unfinished";
     }
   }
 
@@ -93,10 +107,17 @@ export class RunDriver {
         else if (!(error instanceof CommitConflict) || ++conflicts > MAX_CONFLICTS) {
           if (!this.#fail(control, error)) return this.#letGo(control, GIVEN_UP);
         }
-        if (this.#stopping.signal.aborted) break;
+        if (this.#stopping.signal.aborted || control.isLost) break;
       }
     }
-    this.#letGo(control);
+    this.#letGo(control, control.isLost ? LOST : STOPPING);
+  }
+
+  /** Any process may take the run when its turn has come: this one forgets it. */
+  #putBack(control: RunControl): void {
+    this.#controls.delete(control.run.id);
+    control.isLost = true;
+    control.abandon(LOST);
   }
 
   /**
@@ -134,6 +155,9 @@ export class RunDriver {
       };
       const timer = this.#services.clock.schedule(waitMs, done);
       signal.addEventListener("abort", done);
+      void control.interrupted.then(() => {
+        if (control.isLost) done();
+      });
     });
   }
 
@@ -154,4 +178,5 @@ export class RunDriver {
 }
 
 const STOPPING = new EngineError("stopping", "The mesh is stopping; the run goes on after its start.");
+const LOST = new Error("another process drives the run");
 const GIVEN_UP = new Error("the run could not be closed after an error inside the mesh; the next start takes it up");
