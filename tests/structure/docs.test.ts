@@ -1,5 +1,5 @@
 /** The documentation says what the code does. */
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { OUTCOMES, REASONS, sessionEventPayloads, transientPayloads } from "@leafmesh/protocol";
 import { describe, expect, it } from "vitest";
@@ -30,6 +30,18 @@ describe("docs/http-api.md", () => {
       (type) => !page.includes(`\`${type}\``),
     );
     expect(missing).toEqual([]);
+  });
+});
+
+describe("the routes of the server", () => {
+  const declared = globSync("packages/server/src/routes/*.ts", { cwd: root }).flatMap((file) =>
+    [...read(file).matchAll(/^\s+path: "(\/[^"]*)"/gm)].map((match) => match[1] ?? ""),
+  );
+
+  it("are all in docs/http-api.md", () => {
+    expect(declared.length).toBeGreaterThan(20);
+    const page = read("docs/http-api.md");
+    expect(declared.filter((path) => !page.includes(path))).toEqual([]);
   });
 });
 

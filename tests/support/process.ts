@@ -31,11 +31,16 @@ interface Waiter {
 export const allOutput: string[] = [];
 
 export function startLeafmesh(args: readonly string[], env: Record<string, string> = {}): RunningProcess {
-  const child: ChildProcess = spawn(
-    process.execPath,
-    ["--conditions=leafmesh-source", join(root, "packages/cli/src/main.ts"), ...args],
-    { cwd: root, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, NO_COLOR: "1", ...env } },
-  );
+  return startNode(["--conditions=leafmesh-source", join(root, "packages/cli/src/main.ts"), ...args], env);
+}
+
+/** Any script; `args` begin with Node's own. */
+export function startNode(args: readonly string[], env: Record<string, string> = {}): RunningProcess {
+  const child: ChildProcess = spawn(process.execPath, args, {
+    cwd: root,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, NO_COLOR: "1", ...env },
+  });
   const chunks: string[] = [];
   const lines: JsonLine[] = [];
   const waiters = new Set<Waiter>();
