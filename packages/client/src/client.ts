@@ -1,0 +1,180 @@
+/** A mesh, as a program calls it. */
+import {
+  type AskView,
+  askViewSchema,
+  type Clock,
+  type CreateTool,
+  type createSessionSchema,
+  type createToolSchema,
+  type MeshKey,
+  type MeshReply,
+  meshKeySchema,
+  meshReplySchema,
+  type meshRequestSchema,
+  randomId,
+  runAcceptedSchema,
+  type Secret,
+  type SessionView,
+  sessionCreatedSchema,
+  sessionViewSchema,
+  type submitRunSchema,
+  systemClock,
+  type ToolView,
+  toolViewSchema,
+} from "@leafmesh/protocol";
+import * as z from "zod";
+import type { FollowOptions } from "./follow.ts";
+import { type MessageStream, streamMessage } from "./message-stream.ts";
+import { createRun, type Run } from "./run.ts";
+import { type AsksQuery, asksSchema, createSession, type Session } from "./session.ts";
+import { type CallOptions, createTransport, RUN_WAIT_MS } from "./transport.ts";
+
+export interface ClientOptions {
+  /** Where the mesh is, such as `http://127.0.0.1:18820`. */
+  readonly url: string;
+  /** One of the mesh's API keys. Kept where it cannot be printed. */
+  readonly apiKey?: string | Secret | undefined;
+  readonly fetch?: typeof globalThis.fetch | undefined;
+  readonly clock?: Clock | undefined;
+  /** 0 to 1, exclusive; spreads the waits of many clients. */
+  readonly random?: (() => number) | undefined;
+}
+
+export type MessageBody = Omit<z.input<typeof meshRequestSchema>, "stream">;
+export type SessionBody = z.input<typeof createSessionSchema>;
+export type RunBody = z.input<typeof submitRunSchema>;
+export type ToolBody = z.input<typeof createToolSchema>;
+export type { CreateTool };
+
+export interface EntryPoints {
+  readonly mesh: string;
+  readonly entry_points: readonly {
+    readonly name: string;
+    readonly target: string;
+    readonly description?: string | undefined;
+  }[];
+}
+
+export interface SubmitOptions extends CallOptions {
+  /** The same run for the same key, however often it is submitted. Made up when left out, so that tries can be repeated. */
+  readonly idempotencyKey?: string | undefined;
+}
+
+/**
+ * Every method rejects with a {@link LeafMeshError}, or with the reason of an aborted signal. What can be repeated without
+ * harm is tried again by itself when the failure may pass; nothing else is.
+ */
+export interface Client {
+  readonly url: string;
+  /** One message in, the agent's reply out; waits an hour at most unless `timeoutMs` is given. */
+  request(body: MessageBody, options?: CallOptions): Promise<MeshReply>;
+  /** One message in, what happens out, until the run has ended. */
+  stream(body: MessageBody, options?: Omit<FollowOptions, "after">): MessageStream;
+  entryPoints(options?: CallOptions): Promise<EntryPoints>;
+  readonly sessions: {
+    create(body?: SessionBody, options?: CallOptions): Promise<Session>;
+    /** Newest first. `before` is the `created_at` of the last one seen. */
+    list(
+      query?: { readonly limit?: number; readonly before?: number },
+      options?: CallOptions,
+    ): Promise<readonly SessionView[]>;
+  };
+  /** A conversation that exists. */
+  session(id: string): Session;
+  readonly runs: {
+    submit(body: RunBody, options?: SubmitOptions): Promise<Run>;
+    /** How a run of a conversation stands. */
+    get(id: string, options?: CallOptions): Promise<MeshReply>;
+    /** Ends a run of a conversation. */
+    cancel(id: string, options?: CallOptions): Promise<void>;
+  };
+  /** A run that exists, of those that were submitted by themselves. */
+  run(id: string): Run;
+  readonly tools: {
+    /** Makes a tool that clients execute. */
+    create(body: ToolBody, options?: CallOptions): Promise<ToolView>;
+  };
+  readonly asks: {
+    /** Across conversations, newest first. */
+    list(query?: AsksQuery, options?: CallOptions): Promise<readonly AskView[]>;
+    get(id: string, options?: CallOptions): Promise<AskView>;
+    /** Rejects with 409 when the ask has its outcome already. */
+    cancel(id: string, options?: CallOptions): Promise<void>;
+  };
+  /** Public keys by which a device recognises the mesh's rings. */
+  keys(options?: CallOptions): Promise<readonly MeshKey[]>;
+}
+
+const anything = z.unknown();
+const entryPointsSchema = z.object({
+  mesh: z.string(),
+  entry_points: z.array(z.object({ name: z.string(), target: z.string(), description: z.string().optional() })),
+});
+
+/** Asks the mesh nothing yet. Throws a `TypeError` for an `url` that is none. */
+export function createClient(options: ClientOptions): Client {
+  const transport = createTransport({
+    url: options.url,
+    apiKey: options.apiKey,
+    // Called as a method of another object, a browser's own fetch refuses to work.
+    fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
+    clock: options.clock ?? systemClock,
+    random: options.random ?? Math.random,
+  });
+  const get = <Schema extends z.ZodType>(path: string, schema: Schema, more: CallOptions & { query?: object } = {}) =>
+    transport.call({ ...more, query: { ...more.query }, method: "GET", path, safe: true }, schema);
+
+  return {
+    url: transport.url,
+    request: (body, more) =>
+      transport.call(
+        { timeoutMs: RUN_WAIT_MS, ...more, method: "POST", path: "/api/mesh/request", json: body, safe: false },
+        meshReplySchema,
+      ),
+    stream: (body, more = {}) => streamMessage(transport, body, more),
+    entryPoints: (more) => get("/api/mesh/entry_points", entryPointsSchema, more),
+
+    sessions: {
+      async create(body = {}, more) {
+        const request = { ...more, method: "POST", path: "/api/sessions", json: body, safe: false } as const;
+        return createSession((await transport.call(request, sessionCreatedSchema)).session_id, transport);
+      },
+      async list(query = {}, more) {
+        const schema = z.object({ sessions: z.array(sessionViewSchema) });
+        return (await get("/api/sessions", schema, { ...more, query })).sessions;
+      },
+    },
+    session: (id) => createSession(id, transport),
+
+    runs: {
+      async submit(body, { idempotencyKey = randomId("submit"), ...more } = {}) {
+        const headers = { "idempotency-key": idempotencyKey };
+        const request = { ...more, method: "POST", path: "/runs", json: body, headers, safe: true } as const;
+        return createRun((await transport.call(request, runAcceptedSchema)).run_id, transport);
+      },
+      get: (id, more) => get(`/api/runs/${encodeURIComponent(id)}`, meshReplySchema, more),
+      async cancel(id, more) {
+        const path = `/api/runs/${encodeURIComponent(id)}/cancel`;
+        await transport.call({ ...more, method: "POST", path, json: {}, safe: true }, anything);
+      },
+    },
+    run: (id) => createRun(id, transport),
+
+    tools: {
+      create: (body, more) =>
+        transport.call({ ...more, method: "POST", path: "/tools", json: body, safe: false }, toolViewSchema),
+    },
+
+    asks: {
+      list: async (query = {}, more) => (await get("/api/asks", asksSchema, { ...more, query })).asks,
+      get: (id, more) => get(`/api/asks/${encodeURIComponent(id)}`, askViewSchema, more),
+      async cancel(id, more) {
+        const path = `/api/asks/${encodeURIComponent(id)}/cancel`;
+        await transport.call({ ...more, method: "POST", path, json: {}, safe: false }, anything);
+      },
+    },
+
+    keys: async (more) =>
+      (await get("/.well-known/leafmesh-keys", z.object({ keys: z.array(meshKeySchema) }), more)).keys,
+  };
+}

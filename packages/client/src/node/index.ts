@@ -1,0 +1,1 @@
+export { type FileCallLedger, type FileCallLedgerOptions, openFileCallLedger } from "./file-call-ledger.ts";
