@@ -7,6 +7,9 @@ import { isOpenCall, type PendingCalls } from "./pending-calls.ts";
 /** Calls that one start looks at; a later start takes the rest. */
 const MAX_CALLS = 10_000;
 
+/** Faces whose calls end before their run does; the others end in the very commit that ends it. */
+const PARKING_FACES = ["device", "bridge"] as const;
+
 export async function closeForgottenCalls({
   backend,
   calls,
@@ -18,7 +21,11 @@ export async function closeForgottenCalls({
   readonly clock: Clock;
   readonly logger: Logger;
 }): Promise<void> {
-  const unused = await backend.calls({ states: [...OPEN_CALL_STATES, ...SETTLED_CALL_STATES], limit: MAX_CALLS });
+  const unused = await backend.calls({
+    faces: PARKING_FACES,
+    states: [...OPEN_CALL_STATES, ...SETTLED_CALL_STATES],
+    limit: MAX_CALLS,
+  });
   let closed = 0;
   for (const [runId, ofRun] of Map.groupBy(unused, (call) => call.runId)) {
     const run = await backend.run(runId);
