@@ -1,10 +1,17 @@
+export { frameView } from "./callbacks/notice.ts";
 export { type AskQuery, getAsk, isOpenCall, listAsks } from "./calls/index.ts";
+export type { Answer, Resumed, ResumeRefusal, ResumeRefusalCode } from "./client-tools/resume.ts";
+export { runState } from "./client-tools/run-state.ts";
 export type {
   Agent,
   ApiKey,
+  CallbackSettings,
+  ClientTool,
   Connection,
+  DeclaredTool,
   DeviceBlock,
   EntryPoint,
+  HttpTool,
   Limits,
   Mesh,
   ModelEndpoint,
@@ -36,7 +43,8 @@ export { type Interruption, RunInterrupted } from "./runs/run-control.ts";
 export type { UploadReader } from "./runs/shown-images.ts";
 export type { DeviceInput } from "./sessions/device-list.ts";
 export type { ConversationDevice, DeviceDirectory } from "./sessions/devices.ts";
-export type { CreateSessionRequest, SubmitRequest, Submitted } from "./sessions/session-service.ts";
+export type { SubmitRunRequest } from "./sessions/keyed-submit.ts";
+export type { CreateSessionRequest, RunRequest, SubmitRequest, Submitted } from "./sessions/session-service.ts";
 export {
   type Backend,
   type CallbackPatch,

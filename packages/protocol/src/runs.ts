@@ -15,7 +15,7 @@ export const DEFAULT_CLIENT_TOOL_TIMEOUT_SECONDS = 120;
 export const MAX_TOOL_RESULTS = 64;
 /** Of one result; text blocks count together. */
 export const MAX_TOOL_RESULT_CHARACTERS = 100_000;
-/** Holds 64 results of 100 000 characters, escaped as JSON may need. */
+/** Holds 64 results of 100 000 characters of up to four bytes each. */
 export const MAX_RESUME_BYTES = 32 * 1024 * 1024;
 /** Of one tool's `input_schema`, as JSON text in UTF-8. */
 export const MAX_INPUT_SCHEMA_BYTES = 16 * 1024;

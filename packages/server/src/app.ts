@@ -7,12 +7,14 @@ import type { ApiDependencies } from "./dependencies.ts";
 import { ApiError } from "./errors.ts";
 import { describeRoutes } from "./openapi.ts";
 import type { Route, RouteAnswer } from "./route.ts";
-import { createRouter } from "./router.ts";
+import { createRouter, type Found } from "./router.ts";
 import { askRoutes } from "./routes/asks.ts";
 import { deviceToolRoutes } from "./routes/device-tools.ts";
 import { meshRoutes } from "./routes/mesh.ts";
 import { operationRoutes } from "./routes/operations.ts";
+import { runRoutes } from "./routes/runs.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
+import { toolRoutes } from "./routes/tools.ts";
 import { createStreamLimit } from "./stream-limit.ts";
 
 /** How long a client may go on with a body after its answer, before its connection is cut. */
@@ -36,6 +38,8 @@ export function createApi(dependencies: ApiDependencies): Api {
     ...meshRoutes(dependencies, streams),
     ...sessionRoutes(dependencies, streams),
     ...deviceToolRoutes(dependencies),
+    ...toolRoutes(dependencies),
+    ...runRoutes(dependencies, streams),
     ...askRoutes(dependencies),
     ...operationRoutes(dependencies, () => {
       document ??= describeRoutes(routes, dependencies.version, settings.apiKeys.length > 0);
@@ -45,10 +49,13 @@ export function createApi(dependencies: ApiDependencies): Api {
 
   const router = createRouter(routes);
 
-  const answer = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<RouteAnswer> => {
-    const { path, search } = splitTarget(incoming.url ?? "/");
+  const answer = async (
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    found: Found,
+    search: string,
+  ): Promise<RouteAnswer> => {
     if (incoming.method === "OPTIONS") return answerPreflight(access.allowedOrigin(incoming));
-    const found = router.find(incoming.method ?? "GET", path);
     if (found.kind === "unknown") {
       throw new ApiError(404, "no_such_route", "There is no such route; see /openapi.json.");
     }
@@ -73,14 +80,20 @@ export function createApi(dependencies: ApiDependencies): Api {
   return {
     routes,
     async handle(incoming, outgoing) {
+      const { path, search } = splitTarget(incoming.url ?? "/");
+      const found = router.find(incoming.method ?? "GET", path);
+      const route = found.kind === "route" ? found.route : undefined;
       try {
-        const answered = await answer(incoming, outgoing);
+        const answered = await answer(incoming, outgoing, found, search);
         if (!("streamed" in answered)) send(outgoing, answered);
       } catch (error) {
         if (outgoing.destroyed) return;
         const refused = toApiError(error, dependencies);
         if (outgoing.headersSent) outgoing.destroy();
-        else send(outgoing, { status: refused.status, headers: refused.headers, body: refused.toBody() });
+        else {
+          const body = route?.errorBody ? route.errorBody(refused) : refused.toBody();
+          send(outgoing, { status: refused.status, headers: refused.headers, body });
+        }
       }
     },
   };
@@ -105,7 +118,8 @@ function answerPreflight(origin: string | undefined): RouteAnswer {
     headers: {
       "access-control-allow-origin": origin,
       "access-control-allow-methods": "GET, POST, PUT, DELETE",
-      "access-control-allow-headers": "content-type, x-api-key, last-event-id, authorization, x-mewbo-capabilities",
+      "access-control-allow-headers":
+        "content-type, x-api-key, last-event-id, authorization, x-mewbo-capabilities, idempotency-key",
       "access-control-max-age": "600",
       vary: "origin",
     },

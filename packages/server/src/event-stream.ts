@@ -11,6 +11,8 @@ const MAX_BACKLOG_BYTES = 1024 * 1024;
 export interface EventStream {
   /** A stored event, with its sequence number as `id:`. */
   event(event: StoredEvent): void;
+  /** A stored frame of a run, with its sequence number as `id:`. */
+  frame(seq: number, data: unknown): void;
   /** A frame that is not stored: no `id:`, never replayed. */
   transient(event: TransientEvent): void;
   /** Ends the response. */
@@ -64,6 +66,9 @@ export function openEventStream(response: ServerResponse, clock: Clock, headers:
       write(
         `id: ${event.seq}\ndata: ${JSON.stringify({ type: event.type, payload: event.payload, ts: event.ts })}\n\n`,
       );
+    },
+    frame(seq, data) {
+      write(`id: ${seq}\ndata: ${JSON.stringify(data)}\n\n`);
     },
     transient(event) {
       const ts = clock.nowMs() / 1000;

@@ -1,6 +1,7 @@
 /** One route of the API: what the server does and what `/openapi.json` says come from the same record. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type * as z from "zod";
+import type { ApiError } from "./errors.ts";
 
 export interface Caller {
   /** Name of the API key; `undefined` on a mesh without keys. */
@@ -47,6 +48,8 @@ export interface Route {
   readonly query?: z.ZodObject | undefined;
   readonly maxBodyBytes: number;
   readonly answers: Readonly<Record<number, Answer>>;
+  /** The body of a refusal; as everywhere else unless given. */
+  errorBody?(error: ApiError): unknown;
   handle(request: RouteRequest<unknown, unknown>): Promise<RouteAnswer>;
 }
 

@@ -1,9 +1,18 @@
 /** A whole mesh behind a real socket, with a model that the test writes. For tests of this package only. */
-import { type Agent, createEngine, getAsk, listAsks, type Mesh, type Model, type Tool } from "@leafmesh/core";
+import {
+  type Agent,
+  createEngine,
+  type DeclaredTool,
+  getAsk,
+  listAsks,
+  type Mesh,
+  type Model,
+  type Tool,
+} from "@leafmesh/core";
 import { createSealer } from "@leafmesh/core/security";
 import { createEmbeddedBackend } from "@leafmesh/core/storage/embedded";
 import { createUploads } from "@leafmesh/core/uploads";
-import { randomId, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
+import { type Clock, randomId, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
 import { createApi } from "./app.ts";
 import type { AskControl } from "./dependencies.ts";
 import { type Listening, listen } from "./listen.ts";
@@ -21,7 +30,7 @@ const agent: Agent = {
   historyLimit: 20,
 };
 
-function testMesh(server: Partial<Mesh["server"]>, limits: Partial<Mesh["limits"]>): Mesh {
+function testMesh({ server, limits, agents = {}, declaredTools = [] }: TestServerOptions): Mesh {
   return {
     name: "test",
     version: "1.0.0",
@@ -30,7 +39,13 @@ function testMesh(server: Partial<Mesh["server"]>, limits: Partial<Mesh["limits"
     digest: "0",
     models: new Map(),
     connections: new Map(),
-    agents: new Map([[agent.name, agent]]),
+    agents: new Map([
+      [agent.name, { ...agent, ...agents.helper }],
+      ...Object.entries(agents).flatMap(([name, more]) =>
+        name === agent.name ? [] : [[name, { ...agent, ...more, name }] as const],
+      ),
+    ]),
+    tools: new Map(declaredTools.map((tool) => [tool.name, tool])),
     entryPoints: [
       { name: "chat", target: agent.name },
       { name: "second", target: agent.name },
@@ -77,13 +92,18 @@ export interface TestServerOptions {
   readonly apiKeys?: readonly string[];
   readonly server?: Partial<Mesh["server"]>;
   readonly limits?: Partial<Mesh["limits"]>;
+  /** Changes of the agent `helper`, and agents beside it. */
+  readonly agents?: Readonly<Record<string, Partial<Agent>>>;
+  /** Tools of the file. */
+  readonly declaredTools?: readonly DeclaredTool[];
+  readonly clock?: Clock;
 }
 
 /** The model repeats what it was told, unless `answer` says otherwise. */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const apiKeys = (options.apiKeys ?? []).map((key) => ({ name: `owner-of-${key}`, key: new Secret(key) }));
-  const mesh = testMesh({ ...options.server, apiKeys }, options.limits ?? {});
-  const clock = systemClock;
+  const mesh = testMesh({ ...options, server: { ...options.server, apiKeys } });
+  const { clock = systemClock } = options;
   const backend = createEmbeddedBackend({ path: ":memory:", durable: false, clock, logger: silentLogger });
   await backend.migrate();
   const sealer = createSealer(new Uint8Array(32));

@@ -48,8 +48,9 @@ function isExecutable(planned: PlannedCall): planned is ExecutableCall {
 
 /** The client's wait as it asked for it; an approval may take as long as the run. */
 export function deadlineOf(run: RunRecord, { face }: NeededAnswer, at: number, runDeadlineAt: number): number {
-  if (face === "approval" || !run.options) return runDeadlineAt;
-  return Math.min(at + run.options.clientToolTimeoutMs, runDeadlineAt);
+  const last = Math.floor(runDeadlineAt);
+  if (face === "approval" || !run.options) return last;
+  return Math.min(at + run.options.clientToolTimeoutMs, last);
 }
 
 /** What a suspension stores beside its wait: the run that lets its worker go, and the frame that says what is waited for. */

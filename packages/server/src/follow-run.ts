@@ -1,0 +1,62 @@
+import type { ServerResponse } from "node:http";
+import { type Backend, frameView, type RunRecord, type StoredFrame } from "@leafmesh/core";
+import { type Clock, FINAL_RUN_STATUSES } from "@leafmesh/protocol";
+import { openEventStream } from "./event-stream.ts";
+
+const PAGE = 500;
+
+/**
+ * The frames of a run after `after`, then live, without a gap or a repeat. Stays open while the run waits for its
+ * client, and ends after `run.end`.
+ */
+export async function streamRun(
+  { backend, clock }: { readonly backend: Backend; readonly clock: Clock },
+  { id }: RunRecord,
+  after: number,
+  outgoing: ServerResponse,
+): Promise<void> {
+  const stream = openEventStream(outgoing, clock, {});
+  const waiting: StoredFrame[] = [];
+  let last = after;
+  let caughtUp = false;
+
+  const deliver = (frame: StoredFrame): void => {
+    if (frame.seq <= last || !stream.open) return;
+    last = frame.seq;
+    stream.frame(frame.seq, frameView(frame));
+    if (frame.type === "run.end") stream.end();
+  };
+  const readOn = async (): Promise<void> => {
+    for (;;) {
+      const page = await backend.frames(id, { after: last, limit: PAGE });
+      page.forEach(deliver);
+      if (page.length < PAGE || !stream.open) return;
+    }
+  };
+
+  const stop = backend.subscribeRun(id, {
+    onFrames(frames) {
+      if (caughtUp) frames.forEach(deliver);
+      else waiting.push(...frames);
+    },
+  });
+  try {
+    await readOn();
+    waiting.splice(0).forEach(deliver);
+    caughtUp = true;
+    if (stream.open && (await hasEnded(backend, id))) {
+      // Its last frame may have been stored after the backlog was read, or lie before the reader's cursor.
+      await readOn();
+      stream.end();
+    }
+    await stream.closed;
+  } finally {
+    stop();
+    stream.end();
+  }
+}
+
+async function hasEnded(backend: Backend, runId: string): Promise<boolean> {
+  const run = await backend.run(runId);
+  return !run || FINAL_RUN_STATUSES.has(run.status);
+}
