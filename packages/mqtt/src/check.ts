@@ -1,5 +1,5 @@
 /** Whether a record works, found out without ringing anybody: a connection of its own, gone again at the end. */
-import { type Clock, toBase64Url } from "@leafmesh/protocol";
+import { type Clock, type Timer, toBase64Url } from "@leafmesh/protocol";
 import { type BrokerAddress, parseBrokerAddress } from "./address.ts";
 import { loadClient } from "./client.ts";
 import { randomClientId } from "./connection.ts";
@@ -87,10 +87,12 @@ async function loopback({ link, prefix, address, clock, signal, listen }: Loopba
   const { presence, down } = roomTopics(roomBase(prefix, `probe-${randomClientId()}`, "probe"));
   const nonce = crypto.getRandomValues(new Uint8Array(16));
   const came = Promise.withResolvers<void>();
+  // It may fail while something else is awaited.
+  came.promise.catch(() => {});
   listen(({ topic, payload }) => {
     if (topic === presence && toBase64Url(payload) === toBase64Url(nonce)) came.resolve();
   });
-  const timer = clock.schedule(LOOPBACK_TIMEOUT_MS, () => came.reject(notHeard(presence, address)));
+  let timer: Timer | undefined;
   const abort = (): void => came.reject(abortedFailure(signal));
   signal.addEventListener("abort", abort, { once: true });
   void link.over.then((failure) => failure && came.reject(failure));
@@ -100,11 +102,12 @@ async function loopback({ link, prefix, address, clock, signal, listen }: Loopba
       const published = await link.publish({ topic, payload: nonce, expirySeconds: PROBE_EXPIRY_SECONDS }, { signal });
       if (published.status !== "acknowledged") throw published.failure;
     }
+    // From now on silence is the broker's decision.
+    timer = clock.schedule(LOOPBACK_TIMEOUT_MS, () => came.reject(notHeard(presence, address)));
     await came.promise;
   } finally {
-    timer.cancel();
+    timer?.cancel();
     signal.removeEventListener("abort", abort);
-    came.promise.catch(() => {});
   }
 }
 

@@ -6,6 +6,7 @@ import {
   type Mosquitto,
   mosquittoAvailable,
   startMosquitto,
+  startTcpProxy,
   startTlsMosquitto,
   type TlsMosquitto,
 } from "@leafmesh/testkit/mosquitto";
@@ -238,6 +239,21 @@ describe.skipIf(!mosquittoAvailable())("a link to a frozen broker (needs mosquit
     caller.abort();
     expect(await publish).toMatchObject({ status: "unknown", failure: { kind: "aborted" } });
     broker.thaw();
+  });
+
+  it("closes its socket all the same when the goodbye gets no answer", async () => {
+    const broker = await startMosquitto();
+    onTestFinished(() => broker.stop());
+    await using proxy = await startTcpProxy(broker.ports.tcp);
+    const clock = createFakeClock();
+    const { link } = await connect({ url: `mqtt://127.0.0.1:${proxy.port}` }, { clock });
+    broker.freeze();
+    const subscribing = failureOf(link.subscribe(["a/b"]));
+    const ending = link.end();
+    await clock.advance(2_000);
+    await ending;
+    await expect.poll(() => proxy.connections).toBe(0);
+    await subscribing;
   });
 
   it("gives up connecting after ten seconds", async () => {

@@ -111,6 +111,8 @@ export async function openLink(
     connected.reject(failure);
     over.resolve(ending ? undefined : failure);
     client.end(true);
+    // A goodbye that is still waiting for something keeps the client from ending by force.
+    client.stream.destroy();
   };
 
   client.on("packetreceive", (packet) => {
