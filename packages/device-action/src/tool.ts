@@ -190,7 +190,7 @@ class DeviceActionTool implements Tool {
 
   /** Requests that are refused do not count: they ring nobody. */
   async #askedBefore(): Promise<number> {
-    const calls = await this.#context.backend.calls({ runId: this.#run.runId });
+    const calls = await this.#context.backend.calls({ runId: this.#run.runId, faces: ["device"] });
     return calls.filter(({ outcome }) => outcome !== "refused").length;
   }
 

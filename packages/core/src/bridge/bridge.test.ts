@@ -124,6 +124,29 @@ describe("without an answer", () => {
     });
   });
 
+  it("a late result is told to the model of the next run, once, beside a history that stays as it is", async () => {
+    const { client, clock, model, engine } = await party();
+    const phone = await client();
+    const first = await phone.ask();
+    const frame = await phone.nextCall();
+    await clock.advance(30_001);
+    await phone.reply(first);
+    const before = await engine.history(phone.sessionId);
+    await phone.post(frame, { status: "ok", result: { delivered: "after all" } });
+    for (const [index, message] of ["And now?", "And then?"].entries()) {
+      const runId = await phone.ask(message);
+      await phone.post(await phone.nextCall(index + 2));
+      await phone.reply(runId);
+    }
+    const told = model.requests.map(({ messages }) => JSON.stringify(messages).includes("after all"));
+    expect(told).toEqual([false, false, true, true, false, false]);
+    const question = model.requests[2]?.messages.at(-1)?.content;
+    expect(question).toMatch(/^And now\?\n\n\[Note from the mesh, not from the user: device_send_sms .*"after all"/);
+    const history = await engine.history(phone.sessionId);
+    expect(history.slice(0, before.length)).toEqual(before);
+    expect(JSON.stringify(history)).not.toContain("after all");
+  });
+
   it("an answer at the deadline itself is in time", async () => {
     const { client, clock } = await party();
     const phone = await client();

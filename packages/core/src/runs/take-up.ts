@@ -1,6 +1,7 @@
 /** Where a run stands, from the store: its own messages and what it shows of the conversation before. */
 import type { MessageRecord } from "../storage/contract.ts";
 import { type Entry, earlierWindow } from "./conversation.ts";
+import { lateNotes, withNotes } from "./late-notes.ts";
 import type { RunControl } from "./run-control.ts";
 import { commit, type RunServices } from "./run-services.ts";
 import { resumeWrites, startWrites } from "./run-writes.ts";
@@ -22,13 +23,14 @@ export async function takeUp(control: RunControl, services: RunServices, history
 async function begin(control: RunControl, services: RunServices, historyLimit: number): Promise<Conversation> {
   const { run } = control;
   const earlier = control.opensConversation ? [] : await lastMessages(services, run.sessionId, historyLimit - 1);
+  const notes = await lateNotes(services, run);
   const { writes, patch } = startWrites(run, services.clock.nowMs());
-  await commit(services.backend, writes);
+  await commit(services.backend, [...writes, ...notes.writes]);
   control.run = { ...run, ...patch, version: run.version + 1 };
   control.announced = true;
   return {
     earlier: earlierWindow(earlier, historyLimit - 1),
-    own: [{ turn: 0, message: { role: "user", content: run.input } }],
+    own: withNotes([{ turn: 0, message: { role: "user", content: run.input } }], notes),
   };
 }
 
@@ -43,7 +45,8 @@ async function resume(control: RunControl, services: RunServices, historyLimit: 
     control.announced = true;
   }
   const earlier = recent.filter((message) => message.runId !== run.id);
-  return { earlier: earlierWindow(earlier, historyLimit - 1), own: [...own] };
+  const notes = await lateNotes(services, run);
+  return { earlier: earlierWindow(earlier, historyLimit - 1), own: withNotes(own, notes) };
 }
 
 /** An answer from outside is in the store and nothing else of its turn has been executed. */

@@ -189,6 +189,8 @@ export interface LateResult {
   readonly at: number;
   readonly digest: string;
   readonly result: unknown;
+  /** The run whose model was told of it. */
+  readonly notedIn?: string | undefined;
 }
 /** As {@link RunPatch}. */
 export type CallPatch = Partial<

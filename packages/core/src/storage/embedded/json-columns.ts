@@ -18,7 +18,12 @@ export const optionsSchema: z.ZodType<RunOptions> = z.object({
   sealedCallbackUrl: z.string().optional(),
   replayOf: z.string().optional(),
 });
-export const lateSchema: z.ZodType<LateResult> = z.object({ at: z.number(), digest: z.string(), result: z.unknown() });
+export const lateSchema: z.ZodType<LateResult> = z.object({
+  at: z.number(),
+  digest: z.string(),
+  result: z.unknown(),
+  notedIn: z.string().optional(),
+});
 export const messageSchema: z.ZodType<StoredMessage> = z.discriminatedUnion("role", [
   z.object({ role: z.literal("user"), content: z.string() }),
   z.object({
