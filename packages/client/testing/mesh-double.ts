@@ -29,6 +29,8 @@ export class MeshDouble {
   readonly connections: { readonly path: string; readonly after: number; readonly executor: boolean }[] = [];
   /** Answers requests that are not for a stream; replaced by tests. */
   answer: (posted: Posted, request: IncomingMessage) => Reply = () => ({ status: 200, body: { resolved: true } });
+  /** Answers every request for a stream instead. */
+  refuse: Exclude<Reply, "cut"> | undefined;
   /** Frames that a new connection gets after the backlog. */
   greet: () => readonly unknown[] = () => [];
   readonly #frames = new Map<string, StoredFrame[]>();
@@ -98,14 +100,15 @@ export class MeshDouble {
     this.posted.push(posted);
     const reply = this.answer(posted, request);
     if (reply === "cut") response.destroy();
-    else {
-      response.writeHead(reply.status, { "content-type": "application/json", ...reply.headers });
-      response.end(JSON.stringify(reply.body));
-    }
+    else sendJson(response, reply);
     this.#wake();
   }
 
   #stream(path: string, request: IncomingMessage, response: ServerResponse): void {
+    if (this.refuse) {
+      sendJson(response, this.refuse);
+      return;
+    }
     const after = Number(request.headers["last-event-id"] ?? 0);
     this.connections.push({ path, after, executor: request.headers["x-mewbo-capabilities"] === "device_control" });
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -122,6 +125,10 @@ export class MeshDouble {
     });
     this.#wake();
   }
+}
+
+function sendJson(response: ServerResponse, { status, body, headers }: Exclude<Reply, "cut">): void {
+  response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
 }
 
 function writeFrame(response: ServerResponse, data: unknown, seq?: number): void {

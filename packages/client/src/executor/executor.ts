@@ -113,7 +113,7 @@ export function createExecutor(options: ExecutorOptions): Executor {
   return {
     deviceTools,
 
-    attach(session, { after, signal, onEvent: onSessionEvent } = {}) {
+    async attach(session, { after, signal, onEvent: onSessionEvent } = {}) {
       closing.signal.throwIfAborted();
       const stop = new AbortController();
       const server = new SessionServer({ services, session, work, closed: closing.signal });
