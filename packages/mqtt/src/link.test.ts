@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { systemClock } from "@leafmesh/protocol";
 import { createFakeClock } from "@leafmesh/testkit";
@@ -254,6 +255,41 @@ describe.skipIf(!mosquittoAvailable())("a link to a frozen broker (needs mosquit
     await ending;
     await expect.poll(() => proxy.connections).toBe(0);
     await subscribing;
+  });
+
+  it("is lost when the broker says something that is not MQTT", async () => {
+    const connack = Buffer.from([0x20, 0x03, 0x00, 0x00, 0x00]);
+    const broken = createServer((socket) => {
+      socket.once("data", () => socket.write(connack));
+      socket.on("data", (data) => {
+        if (data[0] !== 0x10) socket.write(Buffer.from([0x4f, 0x02, 0x00, 0x01]));
+      });
+      socket.on("error", () => {});
+    }).listen(0, "127.0.0.1");
+    await once(broken, "listening");
+    onTestFinished(() => void broken.close());
+    const address = broken.address();
+    const port = typeof address === "object" ? address?.port : 0;
+    const { link } = await connect({ url: `mqtt://127.0.0.1:${port}` });
+    const published = await link.publish({ topic: "a/b", payload: bytes("x") });
+    expect(published).toMatchObject({ status: "unknown", failure: { kind: "unavailable" } });
+    expect(await link.over).toMatchObject({ kind: "unavailable", message: expect.stringMatching(/was lost/) });
+  });
+
+  it("is not taken for one when it is a web server", async () => {
+    const web = createHttpServer((_request, response) => response.end("hello")).listen(0, "127.0.0.1");
+    await once(web, "listening");
+    onTestFinished(() => void web.close());
+    const address = web.address();
+    const port = typeof address === "object" ? address?.port : 0;
+    expect(await failureOf(connect({ url: `mqtt://127.0.0.1:${port}` }))).toMatchObject({
+      kind: "unsupported",
+      message: expect.stringMatching(/does not speak MQTT/),
+    });
+    expect(await failureOf(connect({ url: `ws://127.0.0.1:${port}/mqtt` }))).toMatchObject({
+      kind: "unsupported",
+      code: "HTTP_200",
+    });
   });
 
   it("gives up connecting after ten seconds", async () => {

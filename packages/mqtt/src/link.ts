@@ -13,7 +13,7 @@ import { abortedFailure, MqttFailure } from "./failure.ts";
 import { ACK_TIMEOUT_MS, createPublisher, type Outgoing, type Published, type PublishOptions } from "./publisher.ts";
 import { reasonFailure } from "./reasons.ts";
 import { KEEPALIVE_SECONDS } from "./room-messages.ts";
-import { silentCloseFailure, socketFailure } from "./socket-errors.ts";
+import { lostFailure, silentCloseFailure, socketFailure } from "./socket-errors.ts";
 import { toBuffer } from "./vendor.ts";
 
 /** Longest wait for the broker's answer to CONNECT, the network connection included. */
@@ -141,9 +141,12 @@ export async function openLink(
   client.on("error", (error) => {
     lastError = error;
     if (state === "connecting") finish(socketFailure(error, address.label, address.secure));
+    // What comes after something that is not MQTT cannot be read either.
+    else client.stream.destroy();
   });
   client.on("close", () => {
-    finish(goodbye ?? (lastError ? socketFailure(lastError, address.label, address.secure) : silence(state, settings)));
+    if (state === "connecting") finish(goodbye ?? silentCloseFailure(address.label, address.secure));
+    else finish(goodbye ?? lostFailure(lastError, address.label));
   });
 
   const timer = clock.schedule(CONNECT_TIMEOUT_MS, () => {
@@ -238,12 +241,6 @@ async function settled(clock: Clock, timeoutMs: number, start: (done: () => void
   start(resolve);
   await promise;
   timer.cancel();
-}
-
-/** A connection that ended without an error and without a goodbye of the broker. */
-function silence(state: "connecting" | "open" | "over", { address }: LinkSettings): MqttFailure {
-  if (state === "connecting") return silentCloseFailure(address.label, address.secure);
-  return new MqttFailure("unavailable", `MQTT broker ${address.label} closed the connection.`, { code: "closed" });
 }
 
 interface Subscribe {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { mayPass } from "./failure.ts";
 import { reasonFailure } from "./reasons.ts";
-import { silentCloseFailure, socketFailure } from "./socket-errors.ts";
+import { lostFailure, silentCloseFailure, socketFailure } from "./socket-errors.ts";
 
 describe("a reason code", () => {
   it.each([
@@ -89,6 +89,19 @@ describe("a socket's error", () => {
 
   it("points to the scheme when the broker closes without a word", () => {
     expect(silentCloseFailure("broker:8883", false).message).toMatch(/If this is a TLS port, use mqtts: or wss:/);
+  });
+
+  it("without a code comes from what was read, which is then not MQTT", () => {
+    const failure = socketFailure(new Error("Invalid header flag bits"), "broker:80", false);
+    expect(failure).toMatchObject({ kind: "unsupported", message: expect.stringMatching(/does not speak MQTT/) });
+  });
+
+  it("on a connection that was up leaves hope, whatever it is", () => {
+    expect(lostFailure(new Error("Keepalive timeout"), "broker:1883")).toMatchObject({ kind: "unavailable" });
+    expect(lostFailure(Object.assign(new Error("x"), { code: "ECONNRESET" }), "b")).toMatchObject({
+      code: "ECONNRESET",
+    });
+    expect(lostFailure(undefined, "broker:1883")).toMatchObject({ code: "closed" });
   });
 });
 

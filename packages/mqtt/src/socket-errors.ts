@@ -53,14 +53,14 @@ const rules: readonly Rule[] = [
   },
   { matches: /^HTTP_(401|403)$/, kind: "credential", sentence: "the WebSocket address refused the request" },
   {
-    matches: /^HTTP_4\d\d$/,
-    kind: "unsupported",
-    sentence: "there is no MQTT over WebSocket at this path; many brokers use /mqtt",
+    matches: /^HTTP_(429|5\d\d)$/,
+    kind: "unavailable",
+    sentence: "the WebSocket address did not let the connection through",
   },
   {
     matches: /^HTTP_\d\d\d$/,
-    kind: "unavailable",
-    sentence: "the WebSocket address did not let the connection through",
+    kind: "unsupported",
+    sentence: "there is no MQTT over WebSocket at this path; many brokers use /mqtt",
   },
   {
     matches: /^ADDRESS_NOT_ALLOWED$/,
@@ -76,17 +76,24 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** `secure` says whether the connection was TLS, which turns a bare reset into the likely cure. */
+/** Why a connection was not made. `secure` says whether it was TLS, which turns a bare reset into the likely cure. */
 export function socketFailure(error: unknown, broker: string, secure: boolean): MqttFailure {
   const code = codeOf(error);
-  const rule = rules.find(({ matches }) => code !== undefined && matches.test(code));
-  if (rule) {
-    return new MqttFailure(rule.kind, `MQTT broker ${broker}: ${rule.sentence} (${code}).`, { code, cause: error });
+  if (code === undefined) {
+    const sentence = `MQTT broker ${broker}: what answers there does not speak MQTT (${textOf(error)}); check host and port.`;
+    return new MqttFailure("unsupported", sentence, { cause: error });
   }
-  const detail = code ?? (error instanceof Error ? error.message : "no reason given");
-  return new MqttFailure("unavailable", `MQTT broker ${broker}: the connection failed (${detail}). ${hint(secure)}`, {
-    code,
-    cause: error,
+  const rule = rules.find(({ matches }) => matches.test(code));
+  const { kind, sentence } = rule ?? { kind: "unavailable", sentence: `the connection failed. ${hint(secure)}` };
+  return new MqttFailure(kind, `MQTT broker ${broker}: ${sentence} (${code}).`, { code, cause: error });
+}
+
+/** A connection that was up is gone: whatever the reason, another one may work. */
+export function lostFailure(error: unknown, broker: string): MqttFailure {
+  const why = error === undefined ? "" : ` (${codeOf(error) ?? textOf(error)})`;
+  return new MqttFailure("unavailable", `The connection to MQTT broker ${broker} was lost${why}.`, {
+    code: codeOf(error) ?? "closed",
+    ...(error === undefined ? {} : { cause: error }),
   });
 }
 
@@ -94,7 +101,7 @@ export function socketFailure(error: unknown, broker: string, secure: boolean): 
 export function silentCloseFailure(broker: string, secure: boolean): MqttFailure {
   return new MqttFailure(
     "unavailable",
-    `MQTT broker ${broker} closed the connection without an answer. ${hint(secure)}`,
+    `MQTT broker ${broker} closed the connection without an answer. ${hint(secure)}.`,
     {
       code: "closed",
     },
@@ -103,6 +110,10 @@ export function silentCloseFailure(broker: string, secure: boolean): MqttFailure
 
 function hint(secure: boolean): string {
   return secure ? "Is this a TLS port? If not, use mqtt: or ws:." : "If this is a TLS port, use mqtts: or wss:.";
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : "no reason given";
 }
 
 /** The error's own code, or the one of the first error that an `AggregateError` of several addresses holds. */

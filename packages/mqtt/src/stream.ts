@@ -53,8 +53,10 @@ function openWebSocket(
   const stream = createWebSocketStream(socket);
   socket.once("unexpected-response", (request, response) => {
     const status = response.statusCode ?? 0;
-    stream.destroy(Object.assign(new Error(`HTTP status ${status}`), { code: `HTTP_${status}` }));
+    // Told before the stream is destroyed: that would report the handshake that was broken off instead.
+    stream.emit("error", Object.assign(new Error(`HTTP status ${status}`), { code: `HTTP_${status}` }));
     request.destroy();
+    stream.destroy();
   });
   socket.once("close", () => stream.destroy());
   return stream;
