@@ -2,6 +2,7 @@ export { frameView } from "./callbacks/notice.ts";
 export { type AskQuery, getAsk, isOpenCall, listAsks } from "./calls/index.ts";
 export type { Answer, Resumed, ResumeRefusal, ResumeRefusalCode } from "./client-tools/resume.ts";
 export { runState } from "./client-tools/run-state.ts";
+export { findUnknownTools, type UnknownTool } from "./client-tools/unknown-tools.ts";
 export type {
   Agent,
   ApiKey,

@@ -8,6 +8,7 @@ export function secretsOf(mesh: Mesh): readonly Secret[] {
   const found = new Set<Secret>();
   collect([...mesh.models.values()], found, 0);
   collect([...mesh.connections.values()], found, 0);
+  collect([...(mesh.tools?.values() ?? [])], found, 0);
   collect(mesh.server, found, 0);
   collect(mesh.storage, found, 0);
   const password = mesh.storage.address && passwordOf(mesh.storage.address);

@@ -2,7 +2,7 @@
  * Assembles a mesh: storage, keys, models, connections, engine, HTTP. The one place where the parts meet; what it
  * answers is started, and everything in it is closed by `stop`.
  */
-import { type Backend, createEngine, type Engine, getAsk, listAsks, type Mesh } from "@leafmesh/core";
+import { type Backend, createEngine, type Engine, findUnknownTools, getAsk, listAsks, type Mesh } from "@leafmesh/core";
 import type { RedactingLogger } from "@leafmesh/core/security";
 import { createUploads } from "@leafmesh/core/uploads";
 import {
@@ -15,6 +15,8 @@ import { createDirectHub } from "@leafmesh/notifiers";
 import { createOrderedId, createRingSigner, DIRECT_PATH, randomId, systemClock } from "@leafmesh/protocol";
 import { connectUrlOf, createRoomService } from "@leafmesh/room-service";
 import { createApi, isLoopback, type Listening, listen, type MountedService } from "@leafmesh/server";
+import { EXIT } from "../context.ts";
+import { CommandFailure } from "../failure.ts";
 import { type ProviderDefinitions, providerDefinitions } from "../registry.ts";
 import { version } from "../version.ts";
 import { createAskCancel } from "./ask-cancel.ts";
@@ -78,6 +80,8 @@ async function assemble(
   const { backend, sealer, meshKey } = await openStorage({ mesh, env, clock, logger }, (opened) =>
     onFailure(() => opened.close()),
   );
+  const unknown = describeUnknown(await findUnknownTools(mesh, backend));
+  if (unknown) throw new CommandFailure(unknown, { exitCode: EXIT.invalid, hint: DECLARE_TOOLS });
   const signer = await createRingSigner(meshKey);
 
   let listening: Listening | undefined;
@@ -206,6 +210,7 @@ async function assemble(
       const replaced = mesh;
       for (const secret of secretsOf(next)) logger.redact.add(secret);
       mesh = next;
+      warnOfUnknownTools(next, backend, logger);
       engine.swapMesh(next);
       poolOf(replaced).retire();
       checkInBackground(poolOf(next), logger);
@@ -215,6 +220,26 @@ async function assemble(
       return stopping;
     },
   };
+}
+
+const DECLARE_TOOLS = "declare them under tools, or with POST /tools before an agent lists them";
+
+/** One sentence for the operator; nothing when every tool is there. */
+function describeUnknown(unknown: Awaited<ReturnType<typeof findUnknownTools>>): string | undefined {
+  if (unknown.length === 0) return undefined;
+  const listed = unknown.map(({ agent, tool }) => `${tool} (agent ${agent})`).join(", ");
+  return `neither mesh.yaml nor the store has these tools: ${listed}`;
+}
+
+function warnOfUnknownTools(mesh: Mesh, backend: Backend, logger: RedactingLogger): void {
+  findUnknownTools(mesh, backend).then(
+    (unknown) => {
+      const sentence = describeUnknown(unknown);
+      if (sentence)
+        logger.warn("the reloaded mesh lists tools that do not exist", { problem: sentence, cure: DECLARE_TOOLS });
+    },
+    (error: unknown) => logger.error("the tools of the reloaded mesh could not be looked up", { error }),
+  );
 }
 
 /** Models are loaded when the first one is asked for: a mesh is ready before that. */

@@ -167,7 +167,7 @@ const groups: Readonly<Record<string, readonly BadMesh[]>> = {
       "unknown and nothing like it",
       `${agent}zebra: 1\n`,
       [
-        "mesh.yaml:2:1 zebra: unknown key; known keys: name, version, log_level, models, connections, agents, entry_points, limits, server, storage",
+        "mesh.yaml:2:1 zebra: unknown key; known keys: name, version, log_level, models, connections, agents, tools, entry_points, limits, server, storage",
       ],
     ],
     [

@@ -71,6 +71,7 @@ describe("a mesh of one block, with its connections in the store", () => {
           },
         ],
       ]),
+      tools: new Map(),
       entryPoints: [{ name: "default", target: "phone_helper" }],
       limits: {
         runTimeoutMs: 3_600_000,

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import type { ProviderRegistry } from "../providers/registry.ts";
 import { type ConnectionUse, checkAgents, checkUnused } from "./check-agents.ts";
 import { checkEntryPoints, checkServer } from "./check-server.ts";
+import { checkTools } from "./check-tools.ts";
 import { checkConnections, checkEndpoints, reportProviderIssues } from "./connections.ts";
 import { type Diagnostic, formatPath, type Range } from "./diagnostic.ts";
 import { judge } from "./judge.ts";
@@ -37,6 +38,8 @@ export interface LoadMeshOptions {
    * warning, because it may exist where the mesh will run.
    */
   readonly knownConnections?: KnownConnections | undefined;
+  /** Names of the tools of the store; given, a tool that is neither there nor in the file is an error, else a warning. */
+  readonly knownTools?: ReadonlySet<string> | undefined;
   /** Whether a provider's package can be imported. Left out, packages are taken to be there. */
   readonly canResolve?: ((packageName: string) => boolean) | undefined;
 }
@@ -101,14 +104,16 @@ function checkDocument(root: Located, digest: string, problems: Problems, option
     registry,
     problems,
     canResolve,
-    names: gatherNames(root, registry, options.knownConnections),
+    names: gatherNames(root, registry, options.knownConnections, options.knownTools),
     storeIsKnown: options.knownConnections !== undefined,
+    toolsAreKnown: options.knownTools !== undefined,
     publicUrl: publicUrlOf(root),
   };
   const file = judge(meshFileSchema, { root, path: [], problems });
   const endpoints = checkEndpoints(context);
   const connections = checkConnections(context);
   const use = checkAgents(context);
+  checkTools(context);
   checkEntryPoints(context);
   checkServer(context);
   checkProviders(connections, use, context);

@@ -17,6 +17,8 @@ export interface MeshNames {
   readonly endpoints: ReadonlySet<string>;
   /** Connections of the store and of the file, which wins, with their providers where these can be told. */
   readonly connections: ReadonlyMap<string, string | undefined>;
+  /** Tools of the file and of the store. */
+  readonly tools: ReadonlySet<string>;
   /** The connections that can serve in a role. */
   readonly fitting: Readonly<Record<Role, readonly string[]>>;
 }
@@ -35,6 +37,8 @@ export interface CrossContext extends CheckContext {
   readonly names: MeshNames;
   /** Whether a store was asked: without one, a connection that is not in the file may still exist. */
   readonly storeIsKnown: boolean;
+  /** As `storeIsKnown`, of tools. */
+  readonly toolsAreKnown: boolean;
   readonly publicUrl: string | undefined;
 }
 
@@ -42,6 +46,7 @@ export function gatherNames(
   root: Located,
   registry: ProviderRegistry,
   knownConnections: KnownConnections | undefined,
+  knownTools: ReadonlySet<string> = new Set(),
 ): MeshNames {
   const connections = new Map<string, string | undefined>();
   for (const [name, { provider }] of knownConnections ?? []) connections.set(name, provider);
@@ -54,6 +59,7 @@ export function gatherNames(
     agents: new Set(entriesOf(locatedAt(root, ["agents"])).map((entry) => entry.key)),
     endpoints: new Set(["openai", ...entriesOf(locatedAt(root, ["models"])).map((entry) => entry.key)]),
     connections,
+    tools: new Set([...entriesOf(locatedAt(root, ["tools"])).map((entry) => entry.key), ...knownTools]),
     fitting: { notifier: fitting("notifier"), room: fitting("room") },
   };
 }

@@ -85,3 +85,37 @@ export const modelsIntro = `\`gpt-4o-mini\` is a model of OpenAI. \`local/llama3
 
 export const approvalNote = `The device is never in the file: it comes with the request that starts or continues a conversation. An agent with this block
 has the tool \`device_action\`; see [outcomes](outcomes.md) for what it answers.`;
+
+export const toolsMesh = `tools:
+  highlight:
+    client_owned: true
+    description: Highlight an element of the page the visitor is looking at.
+    input_schema:
+      type: object
+      properties:
+        selector: { type: string }
+      required: [selector]
+  book_call:
+    url: https://crm.example.com/calls
+    headers:
+      Authorization: "Bearer \${CRM_TOKEN}"
+    effect: write
+    description: Books a call back for the visitor.
+    input_schema: { type: object, properties: { at: { type: string } } }
+agents:
+  site_guide:
+    model: gpt-4o-mini
+    prompt: Show the visitor around.
+    tools: [highlight, book_call]
+`;
+
+export const toolsIntro = `Tools that agents list in their \`tools\`. One with \`client_owned: true\` is executed by the client that submits the run
+with \`POST /runs\`; of the others the arguments are POSTed to \`url\`. A call of a tool with \`requires_approval\` waits for
+a decision, which runs of \`POST /runs\` can bring.
+
+\`\`\`yaml
+${toolsMesh.trimEnd()}
+\`\`\``;
+
+export const callbacksNote = `A run of \`POST /runs\` may name a \`callback_url\`. The address has to be https and in the public internet, unless
+\`allow\` lists its origin: \`allow: ["http://127.0.0.1:*"]\` lets a test receive notices on any port of this machine.`;

@@ -55,7 +55,7 @@ connections: { c: { provider: direct } }
 
   test("lines up under tabs and shows no character that could trick a terminal", () => {
     expect(rendered('agents: { a: { model: m, prompt: "\u202eevil\u009b",\tzebra: 1 } }\n')).toBe(
-      `mesh.yaml:1:44 agents.a.zebra: unknown key; known keys: name, description, agent_type, model, prompt, temperature, max_tokens, tool_choice, max_tool_calls_per_message, tool_call_timeout, allow_parallel_tool_calls, history_limit, device
+      `mesh.yaml:1:44 agents.a.zebra: unknown key; known keys: name, description, agent_type, model, prompt, temperature, max_tokens, tool_choice, max_tool_calls_per_message, tool_call_timeout, allow_parallel_tool_calls, history_limit, tools, device
     1 | agents: { a: { model: m, prompt: "\ufffdevil\ufffd", zebra: *** } }
       |                                            ^^^^^
 `,

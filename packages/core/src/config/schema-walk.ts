@@ -44,6 +44,8 @@ export function fieldsOf(schema: Schema): Readonly<Record<string, Schema>> | und
 /** What the schema asks of the value under a key or at a place in a list. */
 export function schemaUnder(schema: Schema, segment: PathSegment): Schema | undefined {
   const definition = layersOf(schema).at(-1)?._zod.def;
+  // What takes anything takes anything further down, too.
+  if (definition?.type === "any") return schema;
   if (definition?.type === "array") return definition.element;
   if (definition?.type === "record") return definition.valueType;
   const fields = fieldsOf(schema);

@@ -8,6 +8,8 @@
  */
 import { approvalSchema, secretString } from "@leafmesh/protocol";
 import * as z from "zod";
+import { endpointAddress, headerName, headerValue } from "./schema-parts.ts";
+import { agentToolsSchema, callbacksSchema, toolsSchema } from "./tool-schema.ts";
 
 /** Entries of one `allow` or `deny` list. */
 export const MAX_ACTION_PATTERNS = 200;
@@ -35,14 +37,6 @@ const webAddress = z
   .regex(
     /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/,
     "must be an address that begins with http:// or https://, without user, ? and #",
-  );
-
-/** As {@link webAddress}, and with a query where a service asks for one. */
-const endpointAddress = z
-  .string()
-  .regex(
-    /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?(\?[^\s#]*)?$/,
-    "must be an address that begins with http:// or https://, without user and #",
   );
 
 const actionPattern = z
@@ -120,6 +114,7 @@ export const agentSchema = z.strictObject({
     .default(true)
     .meta({ description: "Whether the model may ask for several tool calls in one answer." }),
   history_limit: wholeNumber("Most messages of the conversation that the model is shown.", 1, 200).default(20),
+  tools: agentToolsSchema,
   device: deviceBlockSchema.optional().meta({
     description: "Lets the agent ask the conversation's devices to act: gives it the `device_action` tool.",
     documentedDefault: "no devices",
@@ -141,13 +136,7 @@ export const openAiEndpointSchema = z.strictObject({
     .optional()
     .meta({ documentedDefault: "`OPENAI_API_KEY` where `base_url` is left out" }),
   headers: z
-    .record(
-      z.string().regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, "must be a header name"),
-      z
-        .string()
-        .regex(/^[\t\x20-\x7e\x80-\xff]*$/, "must be one line of characters that a header can carry")
-        .meta({ secret: true }),
-    )
+    .record(headerName, headerValue)
     .optional()
     .meta({ description: "More headers for every request.", documentedDefault: "none" }),
   record: recordPath,
@@ -211,6 +200,10 @@ export const serverSchema = z.strictObject({
     )
     .default([])
     .meta({ description: "Browser origins that may call the API." }),
+  callbacks: callbacksSchema.optional().meta({
+    description: "Notices to the `callback_url` of runs.",
+    documentedDefault: "signed with `LEAFMESH_WEBHOOK_SECRET`, into the public internet only",
+  }),
 });
 
 export const storageSchema = z.strictObject({
@@ -260,6 +253,7 @@ export const meshFileSchema = z.strictObject({
     .record(nameSchema, agentSchema)
     .refine((agents) => Object.keys(agents).length > 0, "must hold at least one agent")
     .meta({ description: "The agents, by name.", minProperties: 1 }),
+  tools: toolsSchema,
   entry_points: z.array(entryPointSchema).min(1, "must list at least one entry point").optional().meta({
     description: "Where messages come in.",
     documentedDefault: "one named `default` for the first agent",

@@ -6,6 +6,7 @@ import type { EndpointFile } from "./connections.ts";
 import type {
   Agent,
   Connection,
+  DeclaredTool,
   DeviceBlock,
   EntryPoint,
   Limits,
@@ -16,6 +17,7 @@ import type {
 } from "./mesh.ts";
 import { splitModel } from "./model-name.ts";
 import type { AgentFile, MeshFile } from "./schema.ts";
+import type { ToolFile } from "./tool-schema.ts";
 
 export interface MeshParts {
   readonly file: MeshFile;
@@ -36,9 +38,10 @@ export function toMesh({ file, endpoints, connections, env, folder, digest }: Me
     models: toModels(endpoints, env, folder),
     connections,
     agents: new Map(Object.entries(file.agents).map(([name, agent]) => [name, toAgent(name, agent)])),
+    tools: new Map(Object.entries(file.tools).map(([name, tool]) => [name, toTool(name, tool)])),
     entryPoints: toEntryPoints(file),
     limits: toLimits(file.limits),
-    server: toServer(file.server),
+    server: toServer(file.server, env),
     storage: toStorage(file.storage, folder),
   };
 }
@@ -103,7 +106,25 @@ function toAgent(name: string, written: AgentFile): Agent {
     toolCallTimeoutMs: toMilliseconds(written.tool_call_timeout),
     allowParallelToolCalls: written.allow_parallel_tool_calls,
     historyLimit: written.history_limit,
+    tools: written.tools,
     device: written.device && toDeviceBlock(written.device),
+  };
+}
+
+/** The fields that its kind needs have been found to be there. */
+function toTool(name: string, written: ToolFile): DeclaredTool {
+  const { description, input_schema: inputSchema, effect, url, headers, requires_approval: approval } = written;
+  if (written.client_owned || url === undefined) return { kind: "client", name, description, inputSchema, effect };
+  return {
+    kind: "http",
+    name,
+    description,
+    inputSchema,
+    effect,
+    url,
+    headers:
+      headers && Object.fromEntries(Object.entries(headers).map(([header, value]) => [header, new Secret(value)])),
+    requiresApproval: approval ?? effect === "write",
   };
 }
 
@@ -143,7 +164,7 @@ function toLimits(written: MeshFile["limits"]): Limits {
   };
 }
 
-function toServer(written: MeshFile["server"]): ServerSettings {
+function toServer(written: MeshFile["server"], env: MeshParts["env"]): ServerSettings {
   return {
     host: written.host.replace(/^\[(.*)\]$/, "$1"),
     port: written.port,
@@ -152,7 +173,14 @@ function toServer(written: MeshFile["server"]): ServerSettings {
       entry instanceof Secret ? { name: defaultKeyName(index), key: entry } : { name: entry.name, key: entry.key },
     ),
     corsOrigins: written.cors_origins,
+    callbacks: toCallbacks(written.callbacks, env),
   };
+}
+
+function toCallbacks(written: MeshFile["server"]["callbacks"], env: MeshParts["env"]): ServerSettings["callbacks"] {
+  const fromEnvironment = env.LEAFMESH_WEBHOOK_SECRET;
+  const secret = written?.secret ?? (fromEnvironment ? new Secret(fromEnvironment) : undefined);
+  return written || secret ? { allow: written?.allow ?? [], secret } : undefined;
 }
 
 function toStorage(written: MeshFile["storage"], folder: string): StorageSettings {
