@@ -23,11 +23,17 @@ export interface ObedientModel {
   close(): Promise<void>;
 }
 
+export interface ObedientModelOptions {
+  /** The model answers to what the user said last when this resolves. */
+  readonly before?: (said: string) => Promise<void>;
+}
+
 /** A reply names the results that the model was given, as `RESULT [...]`. */
-export async function startObedientModel(): Promise<ObedientModel> {
+export async function startObedientModel({ before }: ObedientModelOptions = {}): Promise<ObedientModel> {
   const server = await startOpenAIServer({
-    handler(request) {
+    async handler(request) {
       allModelRequests.push(JSON.stringify(request));
+      await before?.(String(request.messages.findLast((message) => message.role === "user")?.content));
       const lastCall = request.messages.findLastIndex((message) => message.role === "assistant");
       const said = request.messages.slice(lastCall + 1);
       const results = said.flatMap((message) => (message.role === "tool" ? [String(message.content)] : []));

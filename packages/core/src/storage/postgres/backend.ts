@@ -8,7 +8,7 @@ import { type Connections, createConnections } from "./database.ts";
 import { toStorageError } from "./errors.ts";
 import { type Heart, startHeart } from "./heart.ts";
 import { createJobs, type Jobs } from "./jobs.ts";
-import { type Migrated, migrateDatabase } from "./migrations.ts";
+import { type Migrated, migrateDatabase, oneAtATime } from "./migrations.ts";
 import { createPeers } from "./peers.ts";
 import { createPresences, type Presences } from "./presence.ts";
 import { BEAT_MS, beat, buryDead, countAlive, leave } from "./processes.ts";
@@ -158,8 +158,11 @@ export function createPostgresBackend(options: PostgresBackendOptions): Postgres
     const { database, pool } = connections;
     const ownJobs = createJobs(pool, logger);
     try {
-      const migrated = await migrateDatabase(database, { place, clock });
-      await ownJobs.open();
+      const migrated = await oneAtATime(database, async () => {
+        const versions = await migrateDatabase(database, { place, clock });
+        await ownJobs.open();
+        return versions;
+      });
       await wire.open();
       await beat(database, processId);
       isAlone = (await countAlive(database)) < 2;

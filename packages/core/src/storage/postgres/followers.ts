@@ -99,13 +99,35 @@ export function createFollowers<Item, Listener extends object>(
     }
   };
 
+  const placed = (): Promise<void> | undefined => {
+    if (!isAnyUnplaced) return placing;
+    const earlier = placing;
+    const current = (earlier ? earlier.catch(() => {}).then(place) : place()).finally(() => {
+      if (placing === current) placing = undefined;
+    });
+    placing = current;
+    return current;
+  };
+
+  /** Places a listener that reads nothing, too. If it fails, whoever uses the store next tries it again. */
+  const placeSoon = (): void => {
+    isAnyUnplaced = true;
+    queueMicrotask(() => {
+      try {
+        placed()?.catch(() => {});
+      } catch {
+        // The store is not open, or not any more.
+      }
+    });
+  };
+
   return {
     subscribe(id, listener) {
       let follower = followers.get(id);
       if (!follower) {
         follower = { listeners: 0, cursor: undefined, newest: 0, isReading: false, held: [] };
         followers.set(id, follower);
-        isAnyUnplaced = true;
+        placeSoon();
       }
       const own = follower;
       own.listeners++;
@@ -119,15 +141,7 @@ export function createFollowers<Item, Listener extends object>(
       };
     },
 
-    placed() {
-      if (!isAnyUnplaced) return placing;
-      const earlier = placing;
-      const current = (earlier ? earlier.catch(() => {}).then(place) : place()).finally(() => {
-        if (placing === current) placing = undefined;
-      });
-      placing = current;
-      return current;
-    },
+    placed,
 
     stored(id, items) {
       const follower = followers.get(id);

@@ -24,9 +24,21 @@ export interface Migrated {
   readonly to: number;
 }
 
+/** Of processes that start together, one does what `use` does while the others wait, and then find it done. */
+export function oneAtATime<Result>(database: Database, use: () => Promise<Result>): Promise<Result> {
+  return database.connection().execute(async (connection) => {
+    await sql`select pg_advisory_lock(${sql.lit(LOCK)})`.execute(connection);
+    try {
+      return await use();
+    } finally {
+      await sql`select pg_advisory_unlock(${sql.lit(LOCK)})`.execute(connection);
+    }
+  });
+}
+
 /**
- * Brings the schema up to date, in one transaction and under an advisory lock, so that of processes that start together
- * one migrates and the others find it done. Throws {@link StorageError} `too_new` for a database of a later release.
+ * Brings the schema up to date in one transaction. Call it in {@link oneAtATime}. Throws {@link StorageError} `too_new`
+ * for a database of a later release.
  */
 export async function migrateDatabase(
   database: Database,
@@ -46,7 +58,6 @@ export async function migrateDatabase(
   if (before === newest) return { from: before, to: before };
 
   return database.transaction().execute(async (transaction) => {
-    await sql`select pg_advisory_xact_lock(${sql.lit(LOCK)})`.execute(transaction);
     await sql`create schema if not exists ${sql.id(SCHEMA)}`.execute(transaction);
     await transaction.schema
       .createTable("migrations")

@@ -124,9 +124,11 @@ export function createWire({ url, processId, clock, logger, onWord, onReconnecte
   return {
     open: connect,
     send(word) {
-      const payload = JSON.stringify(word);
+      const name = nameOf(word);
+      // Of equal payloads in one transaction PostgreSQL delivers one: a number makes each its own.
+      const payload = JSON.stringify(name === undefined ? { ...word, number: unnamed++ } : word);
       if (Buffer.byteLength(payload) > MOST_WORD_BYTES) return false;
-      const key = nameOf(word) ?? `${unnamed++}`;
+      const key = name ?? `${unnamed}`;
       waiting.delete(key);
       waiting.set(key, payload);
       if (waiting.size > MOST_WAITING) waiting.delete(waiting.keys().next().value ?? "");
