@@ -167,12 +167,22 @@ function openStore(options: EmbeddedBackendOptions, publish: (announced: Announc
   }
 }
 
-/** About how many pages of the log a transaction filled: its rows and their indexes, and the content of uploads. */
+/**
+ * About how many pages of the log a transaction filled: new rows of a table lie together, so the kinds of writes count and
+ * not the writes, and the content of uploads.
+ */
 function pagesOf(writes: readonly Write[]): number {
-  let pages = 2 + 2 * writes.length;
-  for (const write of writes) if (write.kind === "upload.create") pages += write.upload.sealedContent.length / 4096;
-  return pages;
+  const kinds = new Set<Write["kind"]>();
+  let pages = 0;
+  for (const write of writes) {
+    kinds.add(write.kind);
+    if (write.kind === "upload.create") pages += write.upload.sealedContent.length / 4096;
+  }
+  return pages + PAGES_PER_KIND * kinds.size;
 }
+
+/** A table and its indexes. */
+const PAGES_PER_KIND = 4;
 
 /** Whether the write deletes sealed push tokens or uploads. */
 function erases(write: Write): boolean {
