@@ -202,10 +202,13 @@ export function createEngine(dependencies: EngineDependencies): Engine {
     clock,
     newId,
     mesh: () => leases.mesh,
+    beginsAtOnce: () => backend.queue.isFree?.() ?? false,
     async queue(run, { opensConversation }) {
       if (shared) return shared.queue(run);
       const control = driver.add(run);
       control.opensConversation = opensConversation;
+      control.begunWithSession = run.status === "running";
+      control.announced = control.begunWithSession;
       try {
         await backend.queue.push({ runId: run.id, sessionId: run.sessionId });
       } catch (error) {

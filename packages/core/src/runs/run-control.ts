@@ -34,6 +34,8 @@ export class RunControl {
   announced = false;
   /** Nothing was said before this run, so there is nothing to read. */
   opensConversation = false;
+  /** It was stored as running, with its message in the history, when its session was opened just now. */
+  begunWithSession = false;
   /** Calls up to this turn may have been executed by a process that is gone. */
   inheritedTurn = 0;
   /** Some calls of this turn were answered from outside, and nothing else of it has been executed by an earlier process. */

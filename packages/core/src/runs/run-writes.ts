@@ -41,13 +41,11 @@ function messageWrite(run: RunRecord, at: number, turn: number, message: StoredM
   };
 }
 
-/** The run begins: its message enters the history. */
-export function startWrites(run: RunRecord, at: number): { readonly writes: Write[]; readonly patch: RunPatch } {
-  const patch: RunPatch = { status: "running", startedAt: at };
+/** The run begins: its message enters the history. `patch` is for its record. */
+export function startWrites(run: RunRecord, at: number): { readonly patch: RunPatch; readonly told: Write[] } {
   return {
-    patch,
-    writes: [
-      { kind: "run.update", runId: run.id, version: run.version, patch },
+    patch: { status: "running", startedAt: at },
+    told: [
       messageWrite(run, at, 0, { role: "user", content: run.input }),
       eventWrite(run, at, { type: "run.started", payload: { run_id: run.id, agent: run.agent } }),
       ...frameWrites(run, at, "run.start", { agent_slug: run.agent, session_id: run.sessionId }),

@@ -1,5 +1,6 @@
 /** Where a run stands, from the store: its own messages and what it shows of the conversation before. */
-import type { MessageRecord } from "../storage/contract.ts";
+import { setImmediate } from "node:timers/promises";
+import type { MessageRecord, RunRecord, Write } from "../storage/contract.ts";
 import { type Entry, earlierWindow } from "./conversation.ts";
 import { lateNotes, withNotes } from "./late-notes.ts";
 import type { RunControl } from "./run-control.ts";
@@ -15,6 +16,12 @@ export interface Conversation {
 
 /** Starts a queued run, or goes on with one that an earlier attempt left or that was answered from outside. */
 export async function takeUp(control: RunControl, services: RunServices, historyLimit: number): Promise<Conversation> {
+  if (control.begunWithSession) {
+    // Whoever sent the message is to listen before the first text comes.
+    await setImmediate();
+    control.begunWithSession = false;
+    return { earlier: [], own: openingOf(control.run) };
+  }
   return control.run.startedAt === undefined
     ? begin(control, services, historyLimit)
     : resume(control, services, historyLimit);
@@ -24,14 +31,16 @@ async function begin(control: RunControl, services: RunServices, historyLimit: n
   const { run } = control;
   const earlier = control.opensConversation ? [] : await lastMessages(services, run.sessionId, historyLimit - 1);
   const notes = await lateNotes(services, run);
-  const { writes, patch } = startWrites(run, services.clock.nowMs());
-  await commit(services.backend, [...writes, ...notes.writes]);
+  const { patch, told } = startWrites(run, services.clock.nowMs());
+  const started: Write = { kind: "run.update", runId: run.id, version: run.version, patch };
+  await commit(services.backend, [started, ...told, ...notes.writes]);
   control.run = { ...run, ...patch, version: run.version + 1 };
   control.announced = true;
-  return {
-    earlier: earlierWindow(earlier, historyLimit - 1),
-    own: withNotes([{ turn: 0, message: { role: "user", content: run.input } }], notes),
-  };
+  return { earlier: earlierWindow(earlier, historyLimit - 1), own: withNotes(openingOf(run), notes) };
+}
+
+function openingOf({ input }: RunRecord): Entry[] {
+  return [{ turn: 0, message: { role: "user", content: input } }];
 }
 
 async function resume(control: RunControl, services: RunServices, historyLimit: number): Promise<Conversation> {

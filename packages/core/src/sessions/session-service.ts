@@ -5,6 +5,7 @@ import { sealCallbackUrl } from "../callbacks/callback-url.ts";
 import type { EntryPoint, Mesh } from "../config/mesh.ts";
 import { EngineError } from "../runs/engine-error.ts";
 import { CommitConflict, commit } from "../runs/run-services.ts";
+import { startWrites } from "../runs/run-writes.ts";
 import type { Sealer } from "../security/sealer.ts";
 import type { Backend, RunOptions, RunRecord, SessionRecord, Write } from "../storage/contract.ts";
 import { type DeviceInput, knownDevice, mergeDevices } from "./device-list.ts";
@@ -61,7 +62,9 @@ export interface SessionServiceOptions {
   readonly newId: NewId;
   /** The mesh in force. */
   mesh(): Mesh;
-  /** Takes charge of a run that was just stored as queued. `opensConversation`: it is its session's first. */
+  /** Whether a conversation's first run, queued now, would begin at once. */
+  beginsAtOnce(): boolean;
+  /** Takes charge of a run that was just stored. `opensConversation`: it is its session's first. */
   queue(run: RunRecord, more: { readonly opensConversation: boolean }): Promise<void>;
   /** Cancels the session's unfinished runs and resolves when they have ended. */
   cancelRuns(sessionId: string): Promise<void>;
@@ -98,8 +101,11 @@ export class SessionService {
     if (sessionId !== undefined) return this.#locks.run(sessionId, () => this.#continue(sessionId, request));
     const tools = toolsOfRun(request, undefined);
     const { session, entryPoint, writes } = this.#newSession(request);
-    const run = this.#newRun(session.id, entryPoint, request, tools);
-    await this.#commitNew(session, [...writes, ...runWrites(run), ...idempotencyWrites(run, request)]);
+    const queued = this.#newRun(session.id, entryPoint, request, tools);
+    const begun = this.#options.beginsAtOnce() ? startWrites(queued, queued.createdAt) : undefined;
+    const run = { ...queued, ...begun?.patch };
+    const runs = [...runWrites(run), ...idempotencyWrites(run, request), ...(begun?.told ?? [])];
+    await this.#commitNew(session, [...writes, ...runs]);
     return this.#queue(run, true);
   }
 

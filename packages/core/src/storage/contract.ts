@@ -501,6 +501,8 @@ export interface RunQueue {
   start(options: { concurrency: number; work: (run: RunInHand) => Promise<WorkDone> }): Promise<void>;
   /** Stops taking work and resolves when what is in hand has ended. */
   stop(): Promise<void>;
+  /** Whether a run of a new session, pushed now, would be taken at once by this process. Left out: that is not known. */
+  isFree?(): boolean;
   /**
    * Only of a queue that several processes share, which lasts longer than each of them: takes in the stored runs that
    * are `queued` or `running` and that it does not hold, because the process that was to push them died. Answers how

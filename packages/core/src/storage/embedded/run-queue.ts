@@ -72,6 +72,7 @@ export function createRunQueue(logger: Logger): RunQueue {
       worker = options;
       take();
     },
+    isFree: () => worker !== undefined && inHand.size < worker.concurrency,
     async stop() {
       worker = undefined;
       while (inHand.size > 0) await Promise.all(inHand);
