@@ -3,7 +3,6 @@ import {
   type AskView,
   askViewSchema,
   type Clock,
-  type CreateTool,
   type createSessionSchema,
   type createToolSchema,
   type MeshKey,
@@ -25,7 +24,7 @@ import {
 import * as z from "zod";
 import type { FollowOptions } from "./follow.ts";
 import { type MessageStream, streamMessage } from "./message-stream.ts";
-import { createRun, type Run } from "./run.ts";
+import { createRun, type Run, type SubmitOptions } from "./run.ts";
 import { type AsksQuery, asksSchema, createSession, type Session } from "./session.ts";
 import { type CallOptions, createTransport, RUN_WAIT_MS } from "./transport.ts";
 
@@ -38,13 +37,14 @@ export interface ClientOptions {
   readonly clock?: Clock | undefined;
   /** 0 to 1, exclusive; spreads the waits of many clients. */
   readonly random?: (() => number) | undefined;
+  /** How often a call that can be repeated without harm is tried; 4 times unless given. Streams come back for ever. */
+  readonly maxTries?: number | undefined;
 }
 
 export type MessageBody = Omit<z.input<typeof meshRequestSchema>, "stream">;
 export type SessionBody = z.input<typeof createSessionSchema>;
 export type RunBody = z.input<typeof submitRunSchema>;
 export type ToolBody = z.input<typeof createToolSchema>;
-export type { CreateTool };
 
 export interface EntryPoints {
   readonly mesh: string;
@@ -53,11 +53,6 @@ export interface EntryPoints {
     readonly target: string;
     readonly description?: string | undefined;
   }[];
-}
-
-export interface SubmitOptions extends CallOptions {
-  /** The same run for the same key, however often it is submitted. Made up when left out, so that tries can be repeated. */
-  readonly idempotencyKey?: string | undefined;
 }
 
 /**
@@ -91,8 +86,12 @@ export interface Client {
   /** A run that exists, of those that were submitted by themselves. */
   run(id: string): Run;
   readonly tools: {
-    /** Makes a tool that clients execute. */
+    /** Declares a tool that clients execute. The same declaration again is no error. */
     create(body: ToolBody, options?: CallOptions): Promise<ToolView>;
+    /** Those of mesh.yaml and of the API, by slug. */
+    list(options?: CallOptions): Promise<readonly ToolView[]>;
+    /** Removes one that was declared here. Rejects with 409 while agents list it, unless forced. */
+    delete(slug: string, options?: CallOptions & { readonly force?: boolean | undefined }): Promise<void>;
   };
   readonly asks: {
     /** Across conversations, newest first. */
@@ -120,6 +119,7 @@ export function createClient(options: ClientOptions): Client {
     fetch: options.fetch ?? ((input, init) => globalThis.fetch(input, init)),
     clock: options.clock ?? systemClock,
     random: options.random ?? Math.random,
+    maxTries: options.maxTries ?? 4,
   });
   const get = <Schema extends z.ZodType>(path: string, schema: Schema, more: CallOptions & { query?: object } = {}) =>
     transport.call({ ...more, query: { ...more.query }, method: "GET", path, safe: true }, schema);
@@ -162,7 +162,16 @@ export function createClient(options: ClientOptions): Client {
 
     tools: {
       create: (body, more) =>
-        transport.call({ ...more, method: "POST", path: "/tools", json: body, safe: false }, toolViewSchema),
+        transport.call({ ...more, method: "POST", path: "/tools", json: body, safe: true }, toolViewSchema),
+      list: async (more) => (await get("/tools", z.object({ tools: z.array(toolViewSchema) }), more)).tools,
+      delete: (slug, { force, ...more } = {}) =>
+        transport.send({
+          ...more,
+          method: "DELETE",
+          path: `/tools/${encodeURIComponent(slug)}`,
+          query: { force },
+          safe: false,
+        }),
     },
 
     asks: {

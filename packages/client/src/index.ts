@@ -6,7 +6,6 @@ export {
   type MessageBody,
   type RunBody,
   type SessionBody,
-  type SubmitOptions,
   type ToolBody,
 } from "./client.ts";
 export { LeafMeshError } from "./errors.ts";
@@ -46,7 +45,7 @@ export {
 export type { ConnectionState, FollowOptions } from "./follow.ts";
 export type { MeshEvent, StoredMeshEvent, TransientMeshEvent, UnknownMeshEvent } from "./mesh-events.ts";
 export type { MessageStream } from "./message-stream.ts";
-export type { Run, RunEventsQuery, RunFrames, ToolResult } from "./run.ts";
+export type { Run, RunEvents, RunEventsQuery, RunFrames, SubmitOptions, ToolResult } from "./run.ts";
 export type {
   AcceptedRun,
   AsksQuery,

@@ -3,6 +3,7 @@ import {
   type ApprovalInput,
   type RunFrameView,
   type RunState,
+  randomId,
   runAcceptedSchema,
   runFrameSchema,
   runStateSchema,
@@ -25,12 +26,23 @@ export interface RunFrames extends AsyncIterable<RunFrameView> {
   readonly cursor: number;
 }
 
+/** One page of a run's frames. */
+export interface RunEvents {
+  readonly events: readonly RunFrameView[];
+  readonly has_more: boolean;
+}
+
 export interface RunEventsQuery {
-  /** Only frames of this type, such as `suspend`. */
+  /** Only frames of this type, such as `suspend`; or of several, with commas. */
   readonly type?: string | undefined;
   /** Only frames after this number. */
   readonly after?: number | undefined;
   readonly limit?: number | undefined;
+}
+
+export interface SubmitOptions extends CallOptions {
+  /** The same run for the same key, however often it is submitted. Made up when left out, so that a try can be repeated. */
+  readonly idempotencyKey?: string | undefined;
 }
 
 /** A handle: making one asks the mesh nothing. */
@@ -43,7 +55,7 @@ export interface Run {
    */
   frames(options?: FollowOptions): RunFrames;
   /** Frames that are stored, without a stream. */
-  events(query?: RunEventsQuery, options?: CallOptions): Promise<readonly RunFrameView[]>;
+  events(query?: RunEventsQuery, options?: CallOptions): Promise<RunEvents>;
   /** Waits for `run.end` and gives back how the run stands then. */
   finished(options?: { readonly signal?: AbortSignal | undefined }): Promise<RunState>;
   /**
@@ -53,12 +65,13 @@ export interface Run {
   resume(results: readonly ToolResult[], options?: CallOptions): Promise<AcceptedRun>;
   /** Decides about a platform tool that waits for approval. Give `tool_call_id`, so that a repeat decides about nothing else. */
   decide(approval: ApprovalInput, options?: CallOptions): Promise<AcceptedRun>;
-  cancel(options?: CallOptions): Promise<void>;
-  /** A new run of the same input; it never waits for a client. */
-  replay(options?: CallOptions): Promise<Run>;
+  /** Ends the run. One that has ended stays as it is. */
+  cancel(options?: CallOptions): Promise<AcceptedRun>;
+  /** A new run of the same input, in a conversation of its own; it never waits for a client. */
+  replay(options?: SubmitOptions): Promise<Run>;
 }
 
-const anything = z.unknown();
+const runEventsSchema = z.object({ events: z.array(runFrameSchema), has_more: z.boolean() });
 
 export function createRun(id: string, transport: Transport): Run {
   const path = `/runs/${encodeURIComponent(id)}`;
@@ -75,12 +88,11 @@ export function createRun(id: string, transport: Transport): Run {
     id,
     state,
     frames,
-    async events({ type, after, limit } = {}, options) {
-      const query = { type, after_seq: after, limit };
-      const schema = z.object({ events: z.array(runFrameSchema) });
-      return (await transport.call({ ...options, method: "GET", path: `${path}/events`, query, safe: true }, schema))
-        .events;
-    },
+    events: ({ type, after, limit } = {}, options) =>
+      transport.call(
+        { ...options, method: "GET", path: `${path}/events`, query: { type, after_seq: after, limit }, safe: true },
+        runEventsSchema,
+      ),
     async finished({ signal } = {}) {
       for await (const _ of frames({ signal })) {
         // Only the end counts.
@@ -90,15 +102,12 @@ export function createRun(id: string, transport: Transport): Run {
     },
     resume: (results, options) => resume({ tool_results: results }, "result", true, options),
     decide: (approval, options) => resume(approval, "approval", approval.tool_call_id !== undefined, options),
-    async cancel(options) {
-      await transport.call({ ...options, method: "POST", path: `${path}/cancel`, json: {}, safe: true }, anything);
-    },
-    async replay(options) {
-      const { run_id } = await transport.call(
-        { ...options, method: "POST", path: `${path}/replay`, json: {}, safe: false },
-        runAcceptedSchema,
-      );
-      return createRun(run_id, transport);
+    cancel: (options) =>
+      transport.call({ ...options, method: "POST", path: `${path}/cancel`, json: {}, safe: true }, runAcceptedSchema),
+    async replay({ idempotencyKey = randomId("replay"), ...options } = {}) {
+      const headers = { "idempotency-key": idempotencyKey };
+      const request = { ...options, method: "POST", path: `${path}/replay`, json: {}, headers, safe: true } as const;
+      return createRun((await transport.call(request, runAcceptedSchema)).run_id, transport);
     },
   };
 }

@@ -43,18 +43,19 @@ export interface TransportOptions {
   readonly fetch: typeof globalThis.fetch;
   readonly clock: Clock;
   readonly random: () => number;
+  /** How often what is safe is tried at most. */
+  readonly maxTries: number;
 }
 
 /** For calls that wait for a run: how long one may take at most by default, and a little for the way. */
 export const RUN_WAIT_MS = 3_660_000;
 
 const CALL_TIMEOUT_MS = 30_000;
-const MAX_TRIES = 4;
 /** A mesh that wants to be left alone for longer is the caller's matter. */
 const LONGEST_WAIT_MS = 30_000;
 const MAX_ANSWER_CHARACTERS = 64 * 1024 * 1024;
 
-export function createTransport({ url, apiKey, fetch, clock, random }: TransportOptions): Transport {
+export function createTransport({ url, apiKey, fetch, clock, random, maxTries }: TransportOptions): Transport {
   const base = parseBase(url);
   const key = typeof apiKey === "string" ? new Secret(apiKey) : apiKey;
 
@@ -104,7 +105,7 @@ export function createTransport({ url, apiKey, fetch, clock, random }: Transport
   const withRepeats = <Value>(request: Outgoing, work: () => Promise<Value>): Promise<Value> => {
     if (!request.safe) return work();
     const goOn = ({ tries, waitMs }: { tries: number; waitMs: number }): boolean =>
-      tries < MAX_TRIES && waitMs <= LONGEST_WAIT_MS;
+      tries < maxTries && waitMs <= LONGEST_WAIT_MS;
     return retrying(work, { clock, random, signal: request.signal, goOn });
   };
 

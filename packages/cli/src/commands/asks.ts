@@ -1,11 +1,10 @@
 /** `leafmesh asks`: list, show, cancel. */
-import type { AskView } from "@leafmesh/protocol";
-import { type ApiOptions, createApiClient } from "../api-client.ts";
 import { type CliContext, EXIT, type ExitCode } from "../context.ts";
+import { type MeshAddress, withMesh } from "../open-mesh.ts";
 import { clockTime, palette, printable, table, withSpinner, writeJson, writeLine } from "../output.ts";
 import { colorOutcome, describeResult, renderTimeline } from "../timeline.ts";
 
-export interface ListAsksOptions extends ApiOptions {
+export interface ListAsksOptions extends MeshAddress {
   readonly session?: string | undefined;
   readonly open?: boolean | undefined;
   readonly limit?: number | undefined;
@@ -13,11 +12,12 @@ export interface ListAsksOptions extends ApiOptions {
 }
 
 export async function listAsks(options: ListAsksOptions, context: CliContext): Promise<ExitCode> {
-  const api = createApiClient(options, context);
-  const query = new URLSearchParams({ limit: String(options.limit ?? 20), ...(options.open ? { open: "true" } : {}) });
-  const base = options.session ? `/api/sessions/${encodeURIComponent(options.session)}/asks` : "/api/asks";
-  const { asks } = await withSpinner(context, "Reading asks", () =>
-    api.get<{ asks: readonly AskView[] }>(`${base}?${query}`),
+  const { session, limit = 20, open } = options;
+  const query = { limit, ...(open ? { open } : {}) };
+  const asks = await withSpinner(context, "Reading asks", () =>
+    withMesh(options, context, (mesh) =>
+      (session === undefined ? mesh.asks.list : mesh.session(session).asks)(query, { signal: context.signal }),
+    ),
   );
   if (options.json) {
     writeJson(context.stdout, asks);
@@ -39,13 +39,12 @@ export async function listAsks(options: ListAsksOptions, context: CliContext): P
   return EXIT.ok;
 }
 
-export interface ShowAskOptions extends ApiOptions {
+export interface ShowAskOptions extends MeshAddress {
   readonly json?: boolean | undefined;
 }
 
 export async function showAsk(askId: string, options: ShowAskOptions, context: CliContext): Promise<ExitCode> {
-  const api = createApiClient(options, context);
-  const ask = await api.get<AskView>(`/api/asks/${encodeURIComponent(askId)}`);
+  const ask = await withMesh(options, context, (mesh) => mesh.asks.get(askId, { signal: context.signal }));
   if (options.json) {
     writeJson(context.stdout, ask);
     return EXIT.ok;
@@ -70,9 +69,8 @@ export async function showAsk(askId: string, options: ShowAskOptions, context: C
   return EXIT.ok;
 }
 
-export async function cancelAsk(askId: string, options: ApiOptions, context: CliContext): Promise<ExitCode> {
-  const api = createApiClient(options, context);
-  await api.post(`/api/asks/${encodeURIComponent(askId)}/cancel`);
+export async function cancelAsk(askId: string, options: MeshAddress, context: CliContext): Promise<ExitCode> {
+  await withMesh(options, context, (mesh) => mesh.asks.cancel(askId, { signal: context.signal }));
   writeLine(context.stdout, `Ask ${askId} is being ended. See how: leafmesh asks show ${askId}`);
   return EXIT.ok;
 }
