@@ -332,7 +332,7 @@ export class AskRun {
   }
 
   #storeAccepted(): void {
-    const claimed = this.#record.advance({ state: "claimed", reached: "yes" }, acceptedStory(this.plan));
+    const claimed = this.#record.fact({ state: "claimed", reached: "yes" }, acceptedStory(this.plan));
     this.#loop.expect(claimed, (stored) => {
       if (stored.status === "settled") this.#loop.tell({ type: "overtaken", result: stored.result });
     });
