@@ -28,6 +28,19 @@ export const deviceToolSchema = z.strictObject({
 });
 export type DeviceTool = z.infer<typeof deviceToolSchema>;
 
+/** `GET /api/sessions/{id}/device_tools` */
+export const openDeviceToolCallsSchema = z.object({
+  calls: z.array(
+    z.object({
+      call_id: z.string(),
+      call_token: z.string().optional().meta({ description: "Only for a caller that says it executes device tools." }),
+      tool_id: z.string(),
+      args: z.record(z.string(), z.json()),
+      expires_at: z.number().meta({ description: "Seconds since the epoch." }),
+    }),
+  ),
+});
+
 /** `POST /api/sessions/{id}/device_tools/{call_id}/result`, as documented; keys beyond these are ignored. */
 export const deviceToolResultSchema = z.object({
   call_token: z.string().min(1).meta({ description: "From the frame that brought the call; good for one result." }),

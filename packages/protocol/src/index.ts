@@ -9,6 +9,7 @@ export {
   MAX_DEVICE_TOOL_SCHEMA_BYTES,
   MAX_DEVICE_TOOLS,
   MAX_DEVICE_TOOLS_BYTES,
+  openDeviceToolCallsSchema,
 } from "./device-tools.ts";
 export {
   type Capability,

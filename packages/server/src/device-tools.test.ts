@@ -317,6 +317,23 @@ describe("the token", () => {
   });
 });
 
+describe("the list of open calls", () => {
+  it("repairs a lost frame: it has the tokens for a client that executes, and only for it", async () => {
+    const world = await start({ apiKeys: ["mine", "other"] }, "mine");
+    const { callId, ok, frame, runId } = await withCall(world);
+    const path = `/api/sessions/${world.sessionId}/device_tools`;
+    const list = (headers: Record<string, string>) => world.server.call("GET", path, { headers });
+    const executor = await list({ "x-api-key": "mine", "x-mewbo-capabilities": "device_control" });
+    expect(executor.body).toEqual({ calls: [frame.payload] });
+    const { call_token: _token, ...rest } = frame.payload;
+    expect((await list({ "x-api-key": "mine" })).body).toEqual({ calls: [rest] });
+    expect((await list({ "x-api-key": "other" })).status).toBe(404);
+    await world.post(callId, ok);
+    await world.reply(runId);
+    expect((await list({ "x-api-key": "mine" })).body).toEqual({ calls: [] });
+  });
+});
+
 describe("13. an image in a result", () => {
   it("is shown to the model as an image, and its bytes are nowhere in the transcript", async () => {
     const seen: unknown[] = [];

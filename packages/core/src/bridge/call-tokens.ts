@@ -1,6 +1,6 @@
 import type { StoredEvent } from "@leafmesh/protocol";
 import { isOpenCall } from "../calls/pending-calls.ts";
-import type { CallRecord } from "../storage/contract.ts";
+import { type CallRecord, OPEN_CALL_STATES } from "../storage/contract.ts";
 import { type BridgeServices, isPastDeadline, tokenContext } from "./bridge-services.ts";
 
 type CallEvent = Extract<StoredEvent, { type: "device_tool_call" }>;
@@ -16,6 +16,20 @@ export async function withCallToken(services: BridgeServices, event: CallEvent):
   if (token === undefined) return event;
   const { call_id, ...rest } = event.payload;
   return { ...event, payload: { call_id, call_token: token, ...rest } };
+}
+
+/** The session's calls that wait for the client, oldest first, as frames bring them. */
+export async function openDeviceToolCalls(
+  services: BridgeServices,
+  sessionId: string,
+): Promise<readonly CallEvent["payload"][]> {
+  const calls = await services.backend.calls({ sessionId, faces: ["bridge"], states: OPEN_CALL_STATES });
+  return calls.flatMap((call) => {
+    const call_token = tokenOf(services, call);
+    if (call_token === undefined) return [];
+    const args = call.arguments as CallEvent["payload"]["args"];
+    return [{ call_id: call.id, call_token, tool_id: call.tool, args, expires_at: call.expiresAt / 1000 }];
+  });
 }
 
 function tokenOf(services: BridgeServices, call: CallRecord): string | undefined {

@@ -5,6 +5,7 @@ import {
   type HistoryEntry,
   type Logger,
   type NewId,
+  type SessionEventPayload,
   type StoredEvent,
 } from "@leafmesh/protocol";
 import type { DeviceToolAnswer, DeviceToolAnswered } from "../bridge/answer-call.ts";
@@ -150,6 +151,8 @@ export interface Engine {
    * and the model will read it.
    */
   answerDeviceTool(answer: DeviceToolAnswer): Promise<DeviceToolAnswered>;
+  /** The session's calls that wait for its client, with the tokens that answer them. */
+  openDeviceToolCalls(sessionId: string): Promise<readonly SessionEventPayload<"device_tool_call">[]>;
   /**
    * The event as it goes to a stream of the session's owner: a call that waits for the client gets the token that
    * answers it. `undefined` when it goes as it is.
@@ -258,6 +261,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
   return {
     directory: createDeviceDirectory(backend, sealer, logger),
     answerDeviceTool: bridge.answer,
+    openDeviceToolCalls: bridge.openCalls,
     forStream: bridge.forStream,
 
     async start() {

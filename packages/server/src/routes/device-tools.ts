@@ -1,11 +1,18 @@
 /** Where the session's client brings the results of the calls that it executed. */
 import type { IncomingMessage } from "node:http";
-import { deviceToolResultSchema, errorBodySchema, isJsonDeeperThan } from "@leafmesh/protocol";
+import type { SessionRecord } from "@leafmesh/core";
+import {
+  deviceToolResultSchema,
+  errorBodySchema,
+  isJsonDeeperThan,
+  openDeviceToolCallsSchema,
+} from "@leafmesh/protocol";
 import * as z from "zod";
 import { readBytes } from "../body.ts";
 import type { ApiDependencies } from "../dependencies.ts";
 import { BridgeApiError } from "../errors.ts";
-import { defineRoute, type Route, type RouteAnswer } from "../route.ts";
+import { EXECUTES_DEVICE_TOOLS, executesDeviceTools } from "../executor-header.ts";
+import { type Caller, defineRoute, type Route, type RouteAnswer } from "../route.ts";
 import { refusals } from "./shared.ts";
 
 /** An image in base64 and the JSON beside it. */
@@ -15,7 +22,31 @@ const MAX_DEPTH = 64;
 const bridgeErrorSchema = errorBodySchema.extend({ message: z.string() });
 
 export function deviceToolRoutes({ engine }: ApiDependencies): readonly Route[] {
+  const own = async (sessionId: string | undefined, caller: Caller): Promise<SessionRecord> => {
+    const session = await engine.session(sessionId ?? "");
+    if (!session || session.owner !== caller.owner) {
+      throw new BridgeApiError(404, "no_such_session", "There is no such session.");
+    }
+    return session;
+  };
+
   return [
+    defineRoute({
+      method: "GET",
+      path: "/api/sessions/{session_id}/device_tools",
+      summary: "The calls that wait for the session's client",
+      description: `What an event lost on the way would have brought. With the header \`${EXECUTES_DEVICE_TOOLS}\` each has its token.`,
+      tag: "device tools",
+      access: "key",
+      answers: { 200: { description: "Oldest first.", schema: openDeviceToolCallsSchema }, ...refusals },
+      async handle({ params, caller, incoming }) {
+        const session = await own(params.session_id, caller);
+        const calls = await engine.openDeviceToolCalls(session.id);
+        if (executesDeviceTools(incoming)) return { status: 200, body: { calls } };
+        return { status: 200, body: { calls: calls.map(({ call_token: _token, ...call }) => call) } };
+      },
+    }),
+
     defineRoute({
       method: "POST",
       path: "/api/sessions/{session_id}/device_tools/{call_id}/result",
@@ -39,11 +70,7 @@ export function deviceToolRoutes({ engine }: ApiDependencies): readonly Route[] 
         413: { description: "The body is too large.", schema: errorBodySchema },
       },
       async handle({ params, caller, incoming }): Promise<RouteAnswer> {
-        const sessionId = params.session_id ?? "";
-        const session = await engine.session(sessionId);
-        if (!session || session.owner !== caller.owner) {
-          throw new BridgeApiError(404, "no_such_session", "There is no such session.");
-        }
+        const session = await own(params.session_id, caller);
         if (session.endedAt !== undefined) {
           throw new BridgeApiError(410, "session_terminated", "The session has ended; nobody reads results any more.", {
             reason: "session_ended",
@@ -51,7 +78,7 @@ export function deviceToolRoutes({ engine }: ApiDependencies): readonly Route[] 
           });
         }
         const answered = await engine.answerDeviceTool({
-          sessionId,
+          sessionId: session.id,
           callId: params.call_id ?? "",
           owner: caller.owner,
           body: await readLoosely(incoming),

@@ -12,6 +12,7 @@ import * as z from "zod";
 import type { ApiDependencies } from "../dependencies.ts";
 import { ApiError } from "../errors.ts";
 import { openEventStream } from "../event-stream.ts";
+import { EXECUTES_DEVICE_TOOLS, executesDeviceTools } from "../executor-header.ts";
 import { followSession } from "../follow-session.ts";
 import { type Caller, defineRoute, type Route } from "../route.ts";
 import type { StreamLimit } from "../stream-limit.ts";
@@ -167,7 +168,7 @@ export function sessionRoutes(api: ApiDependencies, streams: StreamLimit): reado
       description:
         "Server-sent events; `id:` is the sequence number. `Last-Event-ID` or `after` (exclusive) resumes. The stream " +
         "stays open while the conversation is idle and ends with `stream_end` when it is over. A client that executes " +
-        `device tools says so with the header \`X-Mewbo-Capabilities: ${EXECUTES}\`; its frames of type ` +
+        `device tools says so with the header \`${EXECUTES_DEVICE_TOOLS}\`; its frames of type ` +
         "`device_tool_call` carry the token that answers the call while the call is open.",
       tag: "sessions",
       access: "key",
@@ -181,7 +182,7 @@ export function sessionRoutes(api: ApiDependencies, streams: StreamLimit): reado
         const session = await own(params.session_id, caller);
         const release = streams.take();
         const after = resumeAfter(incoming.headers["last-event-id"], query.after);
-        const executor = saysThatItExecutes(incoming.headers[CAPABILITIES_HEADER]);
+        const executor = executesDeviceTools(incoming);
         try {
           // Attached before the first byte: whoever has seen the stream open can be called.
           const attached = await api.backend.attachStream(session.id, { executor });
@@ -209,18 +210,6 @@ export function sessionRoutes(api: ApiDependencies, streams: StreamLimit): reado
       },
     }),
   ];
-}
-
-const CAPABILITIES_HEADER = "x-mewbo-capabilities";
-const EXECUTES = "device_control";
-
-/** The header lists capabilities; one of them says that the client executes what the session's tools ask for. */
-function saysThatItExecutes(header: string | string[] | undefined): boolean {
-  const listed = [header ?? []]
-    .flat()
-    .join(",")
-    .split(/[\s,;]+/);
-  return listed.some((capability) => capability.toLowerCase() === EXECUTES);
 }
 
 function resumeAfter(lastEventId: string | string[] | undefined, after: number | undefined): number {
