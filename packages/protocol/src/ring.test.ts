@@ -1,3 +1,5 @@
+import { KeyObject, sign } from "node:crypto";
+import canonicalize from "canonicalize";
 import { describe, expect, it } from "vitest";
 import { createRingSigner, isRingFrom, type Ring, ringSchema } from "./ring.ts";
 
@@ -22,6 +24,15 @@ async function newSigner() {
   return createRingSigner((await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"])) as CryptoKeyPair);
 }
 
+/** What a runtime without a check of its own does: a page in a browser. */
+async function isRingFromInBrowsers(ring: Ring, key: { readonly x: string }): Promise<boolean> {
+  const { sig = "", ...signed } = ring;
+  const raw = Buffer.from(key.x, "base64url");
+  const publicKey = await crypto.subtle.importKey("raw", raw, "Ed25519", false, ["verify"]);
+  const bytes = new TextEncoder().encode(canonicalize(signed));
+  return crypto.subtle.verify("Ed25519", publicKey, Buffer.from(sig, "base64url"), bytes);
+}
+
 describe("a signed ring", () => {
   it("is recognised by the published key, whatever the order of its fields", async () => {
     const signer = await newSigner();
@@ -30,6 +41,16 @@ describe("a signed ring", () => {
     const backwards = Object.fromEntries(Object.entries(reordered).reverse()) as Ring;
     expect(await isRingFrom(ring, [signer.key])).toBe(true);
     expect(await isRingFrom(backwards, [signer.key])).toBe(true);
+  });
+
+  it("is the same whether its signer waits for WebCrypto or not", async () => {
+    const pair = (await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"])) as CryptoKeyPair;
+    const privateKey = KeyObject.from(pair.privateKey);
+    const atOnce = await createRingSigner({ ...pair, signNow: (bytes) => sign(null, bytes, privateKey) });
+    const ring = await atOnce.sign(unsigned);
+    expect(ring).toEqual(await (await createRingSigner(pair)).sign(unsigned));
+    expect(await isRingFrom(ring, [atOnce.key])).toBe(true);
+    expect(await isRingFromInBrowsers(ring, atOnce.key)).toBe(true);
   });
 
   it("survives the wire", async () => {

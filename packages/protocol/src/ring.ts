@@ -59,8 +59,13 @@ export interface RingSigner {
   sign(ring: Omit<Ring, "kid" | "sig">): Promise<Ring>;
 }
 
+interface RingKeyPair extends CryptoKeyPair {
+  /** Signs with `privateKey`, where that can be had at once: WebCrypto waits for a thread. */
+  readonly signNow?: ((bytes: Uint8Array) => Uint8Array) | undefined;
+}
+
 /** A signer over an Ed25519 key pair; `privateKey` must allow `sign`, `publicKey` must be extractable. */
-export async function createRingSigner(pair: CryptoKeyPair): Promise<RingSigner> {
+export async function createRingSigner(pair: RingKeyPair): Promise<RingSigner> {
   const raw = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", raw));
   const kid = toBase64Url(digest.slice(0, 9));
@@ -68,7 +73,8 @@ export async function createRingSigner(pair: CryptoKeyPair): Promise<RingSigner>
     key: { kid, kty: "OKP", crv: "Ed25519", x: toBase64Url(raw) },
     async sign(ring) {
       const named = { ...ring, kid };
-      const signature = await crypto.subtle.sign("Ed25519", pair.privateKey, signedBytes(named));
+      const bytes = signedBytes(named);
+      const signature = pair.signNow?.(bytes) ?? (await crypto.subtle.sign("Ed25519", pair.privateKey, bytes));
       return { ...named, sig: toBase64Url(new Uint8Array(signature)) };
     },
   };
@@ -79,23 +85,38 @@ export async function isRingFrom(ring: Ring, keys: readonly MeshKey[]): Promise<
   const key = keys.find((candidate) => candidate.kid === ring.kid);
   if (!key || !ring.sig) return false;
   try {
-    const publicKey = await importedKey(key);
-    return await crypto.subtle.verify("Ed25519", publicKey, fromBase64Url(ring.sig), signedBytes(ring));
+    const verify = await verifierOf(key);
+    return await verify(fromBase64Url(ring.sig), signedBytes(ring));
   } catch {
     return false;
   }
 }
 
-/** By the key object itself: a device checks every ring with the same few, and a list that is let go takes them along. */
-const importedKeys = new WeakMap<MeshKey, { readonly x: string; readonly imported: Promise<CryptoKey> }>();
+type Bytes = Uint8Array<ArrayBuffer>;
+type Verify = (signature: Bytes, bytes: Bytes) => boolean | Promise<boolean>;
 
-function importedKey(key: MeshKey): Promise<CryptoKey> {
+/** By the key object itself: a device checks every ring with the same few, and a list that is let go takes them along. */
+const verifiers = new WeakMap<MeshKey, { readonly x: string; readonly verify: Promise<Verify> }>();
+
+function verifierOf(key: MeshKey): Promise<Verify> {
   const { x } = key;
-  const known = importedKeys.get(key);
-  if (known?.x === x) return known.imported;
-  const imported = crypto.subtle.importKey("raw", fromBase64Url(x), "Ed25519", false, ["verify"]);
-  importedKeys.set(key, { x, imported });
-  return imported;
+  const known = verifiers.get(key);
+  if (known?.x === x) return known.verify;
+  const verify = makeVerifier(x);
+  verifiers.set(key, { x, verify });
+  return verify;
+}
+
+/** Node checks at once, where WebCrypto's check waits for a thread; a bundler for browsers sees no import. */
+const nodeCrypto = globalThis.process?.getBuiltinModule?.("node:crypto");
+
+async function makeVerifier(x: string): Promise<Verify> {
+  if (nodeCrypto) {
+    const publicKey = nodeCrypto.createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
+    return (signature, bytes) => nodeCrypto.verify(null, bytes, publicKey, signature);
+  }
+  const publicKey = await crypto.subtle.importKey("raw", fromBase64Url(x), "Ed25519", false, ["verify"]);
+  return (signature, bytes) => crypto.subtle.verify("Ed25519", publicKey, signature, bytes);
 }
 
 function signedBytes(ring: Omit<Ring, "sig"> & { sig?: string | undefined }): Uint8Array<ArrayBuffer> {
