@@ -8,11 +8,23 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { commandPath } from "./available.ts";
 
-const START_TIMEOUT_MS = 10_000;
+const START_TIMEOUT_MS = 8_000;
 /** Another process may take a port between its choice and the broker's start. */
 const PORT_TRIES = 5;
 
 const run = promisify(execFile);
+
+/**
+ * Starts the broker and tells its process id. When the pipe to this shell closes, however the test's process ended, the
+ * broker is killed: it does not outlive a test that was.
+ */
+const GUARD = `
+exec 3<&0
+"$1" -c "$2" </dev/null & broker=$!
+echo "broker $broker"
+{ cat <&3 >/dev/null; kill -9 $broker 2>/dev/null; } &
+wait $broker
+`;
 
 export interface BrokerPlace<Listener extends string> {
   /** Absolute; holds the files of the setup and, with users, `passwords`. */
@@ -62,7 +74,9 @@ export async function startBroker<Listener extends string>(setup: BrokerSetup<Li
       await broker.start();
       return broker;
     } catch (error) {
-      if (tries < PORT_TRIES && broker.log().includes("Address already in use")) continue;
+      const portTaken = broker.log().includes("Address already in use");
+      await broker.kill();
+      if (tries < PORT_TRIES && portTaken) continue;
       await broker.stop();
       throw error;
     }
@@ -73,7 +87,8 @@ function createBroker<Listener extends string>(
   folder: string,
   ports: Readonly<Record<Listener, number>>,
 ): Broker<Listener> {
-  let child: ChildProcess | undefined;
+  let shell: ChildProcess | undefined;
+  let pid: number | undefined;
   let output = "";
   const watchers = new Set<() => void>();
 
@@ -81,7 +96,7 @@ function createBroker<Listener extends string>(
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const look = (): void => {
       if (output.includes(text, from)) resolve();
-      else if (child?.exitCode !== null || child.signalCode !== null) reject(new Error(`Mosquitto ended:\n${output}`));
+      else if (shell?.exitCode !== null) reject(new Error(`Mosquitto ended:\n${output}`));
     };
     const timer = setTimeout(() => reject(new Error(`Mosquitto did not log "${text}":\n${output}`)), START_TIMEOUT_MS);
     watchers.add(look);
@@ -94,16 +109,18 @@ function createBroker<Listener extends string>(
     }
   };
 
-  const endWithThisProcess = (): void => void child?.kill("SIGKILL");
+  const signal = (name: NodeJS.Signals): void => {
+    if (pid !== undefined) process.kill(pid, name);
+  };
 
   /** Not SIGTERM: Mosquitto forgets one that comes just after it has logged that it runs. */
   const end = async (): Promise<void> => {
-    const ending = child;
-    child = undefined;
-    process.off("exit", endWithThisProcess);
-    if (!ending || ending.exitCode !== null || ending.signalCode !== null) return;
-    const gone = once(ending, "exit");
-    ending.kill("SIGKILL");
+    const ending = shell;
+    shell = undefined;
+    pid = undefined;
+    if (!ending) return;
+    const gone = ending.exitCode === null ? once(ending, "exit") : undefined;
+    ending.stdin?.end();
     await gone;
   };
 
@@ -111,33 +128,37 @@ function createBroker<Listener extends string>(
     folder,
     ports,
     get pid() {
-      if (child?.pid === undefined) throw new Error("Mosquitto is not running");
-      return child.pid;
+      if (pid === undefined) throw new Error("Mosquitto is not running");
+      return pid;
     },
     log: () => output,
     logged,
-    freeze: () => void child?.kill("SIGSTOP"),
-    thaw: () => void child?.kill("SIGCONT"),
+    freeze: () => signal("SIGSTOP"),
+    thaw: () => signal("SIGCONT"),
     kill: end,
     async start() {
-      if (child) throw new Error("Mosquitto is running");
+      if (shell) throw new Error("Mosquitto is running");
       const from = output.length;
-      const started = spawn(commandPath("mosquitto"), ["-c", join(folder, "mosquitto.conf")], {
-        cwd: folder,
-        stdio: ["ignore", "pipe", "pipe"],
-      });
-      child = started;
-      process.once("exit", endWithThisProcess);
+      const args = ["-c", GUARD, "sh", commandPath("mosquitto"), join(folder, "mosquitto.conf")];
+      const started = spawn("/bin/sh", args, { cwd: folder, stdio: ["pipe", "pipe", "pipe"] });
+      shell = started;
       const take = (chunk: Buffer): void => {
         output += chunk.toString("utf8");
         for (const look of watchers) look();
       };
-      started.stdout.on("data", take);
+      let said = "";
+      started.stdout.on("data", (chunk: Buffer) => {
+        said += pid === undefined ? chunk.toString("utf8") : "";
+        pid ??= pidIn(said);
+        take(chunk);
+      });
       started.stderr.on("data", take);
+      // A broker that died does not read.
+      started.stdin.on("error", () => {});
       started.once("exit", () => {
         for (const look of watchers) look();
       });
-      await logged(" running", from);
+      await Promise.all([logged(" running", from), logged("broker ", from)]);
     },
     async stop() {
       await end();
@@ -148,6 +169,11 @@ function createBroker<Listener extends string>(
     },
   };
   return broker;
+}
+
+function pidIn(output: string): number | undefined {
+  const text = /^broker (\d+)\n/.exec(output)?.[1];
+  return text === undefined ? undefined : Number(text);
 }
 
 async function writePasswords(file: string, users: Readonly<Record<string, string>>): Promise<void> {

@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { connect as connectTls } from "node:tls";
@@ -26,6 +27,21 @@ describe.skipIf(!mosquittoAvailable())("the Mosquitto harness (needs mosquitto)"
     expect(() => process.kill(pid, 0)).toThrow(/ESRCH/);
   });
 
+  it("does not outlive the process that started it, however that ended", async () => {
+    const program = `
+      const { startMosquitto } = await import("@leafmesh/testkit/mosquitto");
+      const broker = await startMosquitto();
+      console.log(broker.pid);
+      setInterval(() => {}, 1000);
+    `;
+    const args = ["--conditions=leafmesh-source", "--input-type=module", "-e", program];
+    const child = spawn(process.execPath, args, { cwd: import.meta.dirname, stdio: ["ignore", "pipe", "inherit"] });
+    const pid = Number((await once(child.stdout, "data"))[0]);
+    process.kill(pid, 0);
+    child.kill("SIGKILL");
+    await expect.poll(() => isAlive(pid)).toBe(false);
+  });
+
   it("serves TLS with a certificate that its own authority signed", async () => {
     await using broker = await startTlsMosquitto({ users: { mesh: "secret" } });
     const socket = connectTls({
@@ -39,6 +55,15 @@ describe.skipIf(!mosquittoAvailable())("the Mosquitto harness (needs mosquitto)"
     socket.destroy();
   });
 });
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 async function opens(port: number): Promise<void> {
   const socket = connect(port, "127.0.0.1");
