@@ -29,6 +29,8 @@ export class MeshDouble {
   readonly connections: { readonly path: string; readonly after: number; readonly executor: boolean }[] = [];
   /** Answers requests that are not for a stream; replaced by tests. */
   answer: (posted: Posted, request: IncomingMessage) => Reply = () => ({ status: 200, body: { resolved: true } });
+  /** Files that are served as they are, by their path. */
+  readonly pages = new Map<string, { readonly type: string; readonly body: string }>();
   /** Answers every request for a stream instead. */
   refuse: Exclude<Reply, "cut"> | undefined;
   /** Frames that a new connection gets after the backlog. */
@@ -91,6 +93,11 @@ export class MeshDouble {
     const path = request.url ?? "";
     if (request.method === "GET" && path.endsWith("/stream")) {
       this.#stream(path, request, response);
+      return;
+    }
+    const page = this.pages.get(path);
+    if (page) {
+      response.writeHead(200, { "content-type": page.type }).end(page.body);
       return;
     }
     const chunks: Buffer[] = [];
