@@ -1,5 +1,5 @@
 /** What is started: bare servers, and `leafmesh run` as it is published and from its sources. */
-import { cpSync, existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 
 export interface Candidate {

@@ -1,0 +1,66 @@
+/** The `leafmesh` command as a bundle: one file for each part that is loaded by itself. Why: docs/decisions/start-up.md */
+import { chmodSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { build, type Metafile } from "esbuild";
+import { builtInModules } from "./built-in-modules.ts";
+import { lazyCommonJs, refuseNamelessFiles } from "./lazy-common-js.ts";
+import { licensesOf } from "./licenses.ts";
+
+/** Resolved from where `leafmesh` is installed: the operator may bring another version of an optional provider's client. */
+const external = ["mqtt"];
+
+/** Where the modules begin that `leafmesh run` imports before it is ready. */
+const startPath: ReadonlySet<string> = new Set(["src/main.ts", "src/command-line.ts", "src/commands/run.ts"]);
+
+export interface Bundle {
+  /** Bytes of all files of the command. */
+  readonly totalBytes: number;
+  /** Bytes of those that `leafmesh run` loads before it is ready. */
+  readonly startBytes: number;
+}
+
+/** Bundles the package in `folder` into `outdir`, with the licenses of everything in it. */
+export async function bundleCommand(folder: string, outdir: string): Promise<Bundle> {
+  const { metafile } = await build({
+    absWorkingDir: folder,
+    entryPoints: ["src/main.ts"],
+    outdir,
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "node22.18",
+    // Names stay: they stand in the stack trace that somebody sends us, and cost nothing once they are compiled.
+    minifySyntax: true,
+    minifyWhitespace: true,
+    legalComments: "none",
+    conditions: ["leafmesh-source"],
+    external,
+    // The same code as ES modules, which need not all be evaluated to parse one file.
+    alias: { yaml: resolve(folder, "../core/node_modules/yaml/browser/index.js") },
+    chunkNames: "chunks/[name]-[hash]",
+    plugins: [builtInModules, lazyCommonJs(["undici"])],
+    logLevel: "warning",
+    metafile: true,
+  });
+  refuseNamelessFiles(metafile);
+  chmodSync(join(outdir, "main.js"), 0o755);
+  writeFileSync(join(outdir, "third-party-licenses.txt"), licensesOf(Object.keys(metafile.inputs), folder));
+  return measure(metafile);
+}
+
+function measure({ outputs }: Metafile): Bundle {
+  const reached = new Set<string>();
+  const follow = (name: string): void => {
+    const output = outputs[name];
+    if (!output || reached.has(name)) return;
+    reached.add(name);
+    for (const { kind, path } of output.imports) if (kind === "import-statement") follow(path);
+  };
+  for (const [name, { entryPoint }] of Object.entries(outputs)) {
+    if (entryPoint && startPath.has(entryPoint)) follow(name);
+  }
+  const bytesOf = (names: Iterable<string>): number =>
+    [...names].reduce((sum, name) => sum + (outputs[name]?.bytes ?? 0), 0);
+  return { totalBytes: bytesOf(Object.keys(outputs)), startBytes: bytesOf(reached) };
+}
