@@ -6,7 +6,7 @@
  *   npm test -- --only unit     one vitest project (unit, journeys), without the checks
  */
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, globSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 
 const root = resolve(import.meta.dirname, "..");
@@ -38,14 +38,24 @@ const services: readonly Service[] = [
     commands: ["chromium"],
     debianPackages: ["chromium"],
   },
+  {
+    name: "PostgreSQL",
+    usedFor: "the shared store and several mesh processes",
+    commands: ["initdb", "postgres"],
+    debianPackages: ["postgresql"],
+  },
   { name: "OpenSSL", usedFor: "certificates of the TLS tests", commands: ["openssl"], debianPackages: ["openssl"] },
 ];
 
-/** Debian keeps daemons outside an ordinary user's PATH. */
-const searchPath = [...(process.env.PATH ?? "").split(delimiter), "/usr/local/sbin", "/usr/sbin", "/sbin"];
+/** Debian keeps daemons outside an ordinary user's PATH, and each PostgreSQL in a folder of its own. */
+const searchPath = (): readonly string[] => [
+  ...(process.env.PATH ?? "").split(delimiter),
+  ...["/usr/local/sbin", "/usr/sbin", "/sbin"],
+  ...globSync("/usr/lib/postgresql/*/bin"),
+];
 
 function isOnPath(command: string): boolean {
-  return searchPath.some((folder) => existsSync(join(folder, command)));
+  return searchPath().some((folder) => existsSync(join(folder, command)));
 }
 
 function missing(): readonly Service[] {
@@ -68,7 +78,7 @@ function run(title: string, command: string, commandArgs: readonly string[]): Pr
   console.log(`\n── ${title}`);
   const env = {
     ...process.env,
-    PATH: [join(root, "node_modules", ".bin"), ...searchPath].join(delimiter),
+    PATH: [join(root, "node_modules", ".bin"), ...searchPath()].join(delimiter),
     ...(strict ? { LEAFMESH_STRICT: "1" } : {}),
   };
   return new Promise((resolveRun) => {

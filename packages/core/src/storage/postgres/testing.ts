@@ -1,7 +1,7 @@
 /** Databases for tests: one server for each test file, one copy of a migrated database for each test. */
 import { randomUUID } from "node:crypto";
 import { Secret, silentLogger, systemClock } from "@leafmesh/protocol";
-import { type PostgresServer, startPostgres } from "@leafmesh/testkit/postgres";
+import { type PostgresOptions, type PostgresServer, startPostgres } from "@leafmesh/testkit/postgres";
 import type { BackendUnderTest } from "@leafmesh/testkit/suites";
 import { createPostgresBackend, type PostgresBackend } from "./backend.ts";
 
@@ -17,8 +17,8 @@ export interface TestDatabases {
   stop(): Promise<void>;
 }
 
-export async function startTestDatabases(): Promise<TestDatabases> {
-  const server = await startPostgres();
+export async function startTestDatabases(options: PostgresOptions = {}): Promise<TestDatabases> {
+  const server = await startPostgres(options);
   const open = async (url: string): Promise<PostgresBackend> => {
     const backend = createPostgresBackend({
       url: new Secret(url),
