@@ -128,14 +128,15 @@ function answerPreflight(origin: string | undefined): RouteAnswer {
 
 function send(outgoing: ServerResponse, { status, body, headers }: Exclude<RouteAnswer, { streamed: true }>): void {
   if (outgoing.destroyed) return;
-  const bytes = Buffer.from(body === undefined ? "" : JSON.stringify(body));
+  // A text goes out in one piece with the headers; bytes would be a second one.
+  const text = body === undefined ? "" : JSON.stringify(body);
   outgoing.writeHead(status, {
     ...(body === undefined ? {} : { "content-type": "application/json" }),
-    ...(status === 204 ? {} : { "content-length": bytes.byteLength }),
+    ...(status === 204 ? {} : { "content-length": Buffer.byteLength(text) }),
     ...SECURITY_HEADERS,
     ...headers,
   });
-  outgoing.end(bytes);
+  outgoing.end(text);
   if (!outgoing.req.complete) outgoing.once("finish", () => stopReading(outgoing.req));
 }
 
