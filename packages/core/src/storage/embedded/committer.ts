@@ -78,8 +78,34 @@ export function createCommitter({ database, applyWrite, onCommitted }: Committer
     return result;
   };
 
+  /**
+   * Without savepoints, which make SQLite copy every page that a commit touches before it does. `undefined` when one of
+   * the commits cannot be kept: then nothing was written, and each is to be tried for itself.
+   */
+  const transactTogether = (group: readonly Pending[]): Committed[] | undefined => {
+    const fates: Committed[] = [];
+    try {
+      begin.run();
+      for (const { writes } of group) {
+        const fate = applyAll(writes);
+        if (!fate.committed) break;
+        fates.push(fate);
+      }
+      if (fates.length === group.length) {
+        end.run();
+        return fates;
+      }
+    } catch {
+      // Whatever it was, it shows again below.
+    }
+    rollback();
+    return undefined;
+  };
+
   /** The fate of each, in order; throws when none was written. */
-  const transact = (group: readonly Pending[]): Fate[] => {
+  const transact = (group: readonly Pending[]): readonly Fate[] => {
+    const together = group.length === 1 ? undefined : transactTogether(group);
+    if (together) return together;
     try {
       begin.run();
       const fates = group.map(group.length === 1 ? applyAlone : applyToSavepoint);
@@ -92,7 +118,7 @@ export function createCommitter({ database, applyWrite, onCommitted }: Committer
   };
 
   const run = (group: readonly Pending[]): void => {
-    let fates: Fate[];
+    let fates: readonly Fate[];
     try {
       fates = transact(group);
     } catch (error) {
