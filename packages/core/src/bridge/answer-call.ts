@@ -37,25 +37,21 @@ export async function answerDeviceTool(
 ): Promise<DeviceToolAnswered> {
   const body = parseAnswer(answer.body);
   if (!body.ok) return { status: "malformed", message: body.message };
-  let call = await services.backend.call(answer.callId);
-  if (call && isOpenCall(call) && isPastDeadline(services, call)) {
-    const expired = await services.calls.settle(
-      call,
-      endingSettlement(call, "expired"),
-      endingStory(call.id, "expired"),
-    );
-    call = expired.status === "settled" ? expired.call : await services.backend.call(answer.callId);
-  }
-  return call ? judge(services, call, body, answer) : { status: "no_such_call" };
+  const call = await services.backend.call(answer.callId);
+  if (call?.face !== "bridge" || call.sessionId !== answer.sessionId) return { status: "no_such_call" };
+  if (!isOpenCall(call) || !isPastDeadline(services, call)) return judge(services, call, body, answer);
+  const expired = await services.calls.settle(call, endingSettlement(call, "expired"), endingStory(call.id, "expired"));
+  const ended = expired.status === "settled" ? expired.call : await services.backend.call(call.id);
+  return ended ? judge(services, ended, body, answer) : { status: "no_such_call" };
 }
 
+/** By what the record says; nothing of it is past its deadline and still open. */
 async function judge(
   services: BridgeServices,
   call: CallRecord,
   body: GoodBody,
   answer: DeviceToolAnswer,
 ): Promise<DeviceToolAnswered> {
-  if (call.face !== "bridge" || call.sessionId !== answer.sessionId) return { status: "no_such_call" };
   const tokenFits = tokensMatch(call.tokenHash ?? "", hashToken(body.token));
   const wasAnswered = call.resultDigest !== undefined;
   if (!isOpenCall(call) && !wasAnswered) {

@@ -4,6 +4,7 @@ import { testAgent, testMesh } from "../runs/testing/mesh.ts";
 import { call, calls, FunctionModel, says } from "../runs/testing/models.ts";
 import { createDisk, memoryBackend } from "../runs/testing/stores.ts";
 import { type Backend, StorageError } from "../storage/contract.ts";
+import { createRunQueue } from "../storage/embedded/run-queue.ts";
 import { callsOnce, party, readBy, SEND_SMS, SMS_ARGUMENTS } from "./testing/party.ts";
 
 describe("a call of a declared tool", () => {
@@ -455,6 +456,46 @@ describe("12. what is replayed", () => {
     ]);
     expect(read).not.toContain(token);
     expect((await backend.call(frame.payload.call_id))?.sealedToken).toBeUndefined();
+  });
+});
+
+describe("a mesh that starts with another secret key", () => {
+  it("shows the frames of an open call without its token, and goes on", async () => {
+    const clock = createFakeClock();
+    const store = await memoryBackend(clock);
+    const first = await party(callsOnce(), { clock, backend: store });
+    const phone = await first.client();
+    await phone.ask();
+    const frame = await phone.nextCall();
+    const second = await party(callsOnce(), { clock, backend: { ...store, queue: createRunQueue(first.logger) } });
+    const shown = await second.engine.forStream({ ...frame, payload: { ...frame.payload, call_token: undefined } });
+    expect(shown?.payload).not.toHaveProperty("call_token", expect.any(String));
+    expect(second.logger.lines).toContainEqual(expect.objectContaining({ level: "error" }));
+  });
+});
+
+describe("a call of another face", () => {
+  it("cannot be answered here, nor ended", async () => {
+    const { client, clock, pending, backend, engine } = await party();
+    const phone = await client();
+    const runId = await phone.ask();
+    await phone.nextCall();
+    const asked = await pending.open({
+      id: "ask_1",
+      sessionId: phone.sessionId,
+      runId,
+      agent: "helper",
+      turn: 1,
+      position: 1,
+      providerCallId: "call_1",
+      tool: "device_action",
+      arguments: {},
+      expiresAt: clock.nowMs() - 1,
+    });
+    expect(asked.status).toBe("moved");
+    const answer = { sessionId: phone.sessionId, callId: "ask_1", body: { call_token: "x", status: "ok" } };
+    expect(await engine.answerDeviceTool(answer)).toEqual({ status: "no_such_call" });
+    expect(await backend.call("ask_1")).toMatchObject({ state: "created" });
   });
 });
 

@@ -1,5 +1,6 @@
 import type { StoredEvent } from "@leafmesh/protocol";
 import { isOpenCall } from "../calls/pending-calls.ts";
+import { SealError } from "../security/sealer.ts";
 import { type CallRecord, OPEN_CALL_STATES } from "../storage/contract.ts";
 import { type BridgeServices, isPastDeadline, tokenContext } from "./bridge-services.ts";
 
@@ -34,5 +35,14 @@ export async function openDeviceToolCalls(
 
 function tokenOf(services: BridgeServices, call: CallRecord): string | undefined {
   if (!isOpenCall(call) || call.sealedToken === undefined || isPastDeadline(services, call)) return undefined;
-  return services.sealer.open(call.sealedToken, tokenContext(call));
+  try {
+    return services.sealer.open(call.sealedToken, tokenContext(call));
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error;
+    services.logger.error("the token of a device tool call does not open; the call runs into its deadline", {
+      callId: call.id,
+      error,
+    });
+    return undefined;
+  }
 }
