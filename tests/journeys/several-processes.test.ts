@@ -228,6 +228,50 @@ ${more}agents:
     }
   });
 
+  it("the database is killed under load and comes back: what was acknowledged is answered, once", async () => {
+    await meshes.close();
+    const durable = await startPostgres({ durable: true });
+    const own = await startSeveral(durable, yaml());
+    try {
+      const both = await Promise.all([own.start(), own.start()]);
+      const sessions = await Promise.all(Array.from({ length: 16 }, (_, index) => open(both[index % 2] ?? both[0])));
+      const acknowledged = new Map<string, string[]>(sessions.map((sessionId) => [sessionId, []]));
+      let isOver = false;
+      const talk = async (sessionId: string, index: number): Promise<void> => {
+        for (let count = 1; !isOver; count++) {
+          const mesh = both[(index + count) % 2] ?? both[0];
+          const query = `${sessionId} ${count}`;
+          const { status } = await mesh.call("POST", `/api/sessions/${sessionId}/query`, { query });
+          if (status === 202) acknowledged.get(sessionId)?.push(query);
+          await new Promise((resolve) => setTimeout(resolve, 200));
+        }
+      };
+      const talking = sessions.map(talk);
+      await until("some answers", async () => [...acknowledged.values()].flat().length > 40 || undefined);
+      await durable.kill();
+      await new Promise((resolve) => setTimeout(resolve, 2_000));
+      await durable.start();
+      const before = [...acknowledged.values()].flat().length;
+      await until("more answers", async () => [...acknowledged.values()].flat().length > before + 40 || undefined);
+      isOver = true;
+      await Promise.all(talking);
+      for (const [sessionId, queries] of acknowledged) {
+        const said = await until("every answer", async () => {
+          const history = await both[0].history(sessionId);
+          const replies = history.flatMap(({ role, content }) => (role === "assistant" ? [content] : []));
+          return queries.every((query) => replies.includes(`You said: ${query}`)) ? history : undefined;
+        });
+        const users = said.flatMap(({ role, content }) => (role === "user" ? [content] : []));
+        expect(new Set(users).size).toBe(users.length);
+        expect(said.map(({ role }) => role)).toEqual(users.flatMap(() => ["user", "assistant"]));
+      }
+      console.log(`${[...acknowledged.values()].flat().length} messages acknowledged, all answered once`);
+    } finally {
+      await own.close();
+      await durable.stop();
+    }
+  }, 120_000);
+
   it("never gives the model a history that a provider refuses, nor prints the database's password", () => {
     for (const body of allModelRequests) expect(findRefusal(JSON.parse(body))).toBeUndefined();
     expect(allOutput.join("")).not.toContain(server.password);

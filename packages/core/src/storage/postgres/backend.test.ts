@@ -289,7 +289,14 @@ describe.skipIf(!postgresAvailable())("processes that share a PostgreSQL databas
       await b.lastEventSeq("s");
       await a.commit([event("s", "before")]);
       await expect.poll(() => heard.events.length).toBe(1);
+      // Some of these stand between two statements of a transaction when the connection breaks.
+      const inFlight = oneTo(30).map((index) => a.commit(oneTo(10).map((part) => event("s", `${index} ${part}`))));
+      const outcomes = Promise.allSettled(inFlight);
+      await inFlight[0];
       await own.server.kill();
+      for (const outcome of await outcomes) {
+        if (outcome.status === "rejected") expect(outcome.reason).toMatchObject({ name: "StorageError" });
+      }
       await expect(a.commit([event("s", "meanwhile")])).rejects.toMatchObject({ code: "unavailable" });
       await own.server.start();
       const committed = async (): Promise<boolean> => {

@@ -153,7 +153,7 @@ export function createPostgresBackend(options: PostgresBackendOptions): Postgres
     const connections = await createConnections({
       url,
       processId,
-      onIdleError: (error) => logger.debug("an idle connection to PostgreSQL broke", { error }),
+      onBroken: (error) => logger.debug("a connection to PostgreSQL broke", { error }),
     });
     const { database, pool } = connections;
     const ownJobs = createJobs(pool, logger);

@@ -31,8 +31,8 @@ const TYPE = { bytea: 17, int8: 20, text: 25 } as const;
 export interface ConnectionOptions {
   readonly url: Secret;
   readonly processId: string;
-  /** An idle connection broke. It is replaced by itself. */
-  onIdleError(error: Error): void;
+  /** A connection broke. It is replaced by itself. */
+  onBroken(error: Error): void;
 }
 
 /** Opens nothing before the first query. */
@@ -52,7 +52,10 @@ export async function createConnections(options: ConnectionOptions): Promise<Con
         (format !== "binary" && parsers[id]) || pg.types.getTypeParser(id, format),
     },
   });
-  pool.on("error", options.onIdleError);
+  pool.on("error", options.onBroken);
+  // The pool listens to a connection only while it is idle. One that breaks between two statements of a transaction
+  // would end the process; the next statement fails as well, and says so to whoever runs it.
+  pool.on("connect", (client) => client.on("error", options.onBroken));
   const database = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: preparing(pool) }) });
   return {
     database,
