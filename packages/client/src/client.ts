@@ -22,6 +22,7 @@ import {
   toolViewSchema,
 } from "@leafmesh/protocol";
 import * as z from "zod";
+import { LeafMeshError } from "./errors.ts";
 import type { FollowOptions } from "./follow.ts";
 import { type MessageStream, streamMessage } from "./message-stream.ts";
 import { createRun, type Run, type SubmitOptions } from "./run.ts";
@@ -54,6 +55,16 @@ export interface EntryPoints {
     readonly description?: string | undefined;
   }[];
 }
+
+export interface UploadBody {
+  readonly name: string;
+  readonly token: string | Secret;
+  /** JPEG, PNG, WebP or GIF, JSON or plain text. */
+  readonly mediaType: string;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+export type Health = z.infer<typeof healthSchema>;
 
 /**
  * Every method rejects with a {@link LeafMeshError}, or with the reason of an aborted signal. What can be repeated without
@@ -99,11 +110,20 @@ export interface Client {
     get(id: string, options?: CallOptions): Promise<AskView>;
     /** Rejects with 409 when the ask has its outcome already. */
     cancel(id: string, options?: CallOptions): Promise<void>;
+    /** Brings a file for the reply of an ask, with the one-use token of its task. The device kit does this by itself. */
+    upload(id: string, file: UploadBody, options?: CallOptions): Promise<void>;
   };
+  /** Whether the process is alive. */
+  health(options?: CallOptions): Promise<Health>;
+  /** Whether the mesh takes work, and why not. */
+  ready(options?: CallOptions): Promise<Health>;
+  /** The API as OpenAPI 3.1. */
+  openapi(options?: CallOptions): Promise<unknown>;
   /** Public keys by which a device recognises the mesh's rings. */
   keys(options?: CallOptions): Promise<readonly MeshKey[]>;
 }
 
+const healthSchema = z.object({ status: z.string(), reason: z.string().optional() });
 const anything = z.unknown();
 const entryPointsSchema = z.object({
   mesh: z.string(),
@@ -181,8 +201,27 @@ export function createClient(options: ClientOptions): Client {
         const path = `/api/asks/${encodeURIComponent(id)}/cancel`;
         await transport.call({ ...more, method: "POST", path, json: {}, safe: false }, anything);
       },
+      async upload(id, { name, token, mediaType, bytes }, more) {
+        const path = `/api/asks/${encodeURIComponent(id)}/uploads/${encodeURIComponent(name)}`;
+        const secret = typeof token === "string" ? token : token.reveal();
+        const headers = { authorization: `Bearer ${secret}`, "content-type": mediaType };
+        await transport.call({ ...more, method: "PUT", path, bytes, headers, safe: false }, anything);
+      },
     },
 
+    health: (more) => get("/healthz", healthSchema, more),
+    async ready(more) {
+      try {
+        return await transport.call({ ...more, method: "GET", path: "/readyz", safe: false }, healthSchema);
+      } catch (error) {
+        // Not being ready is an answer, not a failure.
+        const answer =
+          error instanceof LeafMeshError && error.status === 503 ? healthSchema.safeParse(error.body) : undefined;
+        if (answer?.success) return answer.data;
+        throw error;
+      }
+    },
+    openapi: (more) => get("/openapi.json", anything, more),
     keys: async (more) =>
       (await get("/.well-known/leafmesh-keys", z.object({ keys: z.array(meshKeySchema) }), more)).keys,
   };

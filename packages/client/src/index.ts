@@ -3,10 +3,12 @@ export {
   type ClientOptions,
   createClient,
   type EntryPoints,
+  type Health,
   type MessageBody,
   type RunBody,
   type SessionBody,
   type ToolBody,
+  type UploadBody,
 } from "./client.ts";
 export { LeafMeshError } from "./errors.ts";
 export type { Answer } from "./executor/answer.ts";
@@ -52,6 +54,7 @@ export type {
   DeviceToolAnswer,
   EventsOptions,
   MeshEvents,
+  OpenDeviceToolCall,
   QueryBody,
   Session,
 } from "./session.ts";

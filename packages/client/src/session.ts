@@ -6,6 +6,7 @@ import {
   historyEntrySchema,
   type MeshReply,
   meshReplySchema,
+  openDeviceToolCallsSchema,
   type querySchema,
   runAcceptedSchema,
   type SessionView,
@@ -20,6 +21,7 @@ import { type CallOptions, RUN_WAIT_MS, type Transport } from "./transport.ts";
 
 /** What a query carries: `query` and, if wanted, `device`, `devices` and `context`. */
 export type QueryBody = Omit<z.input<typeof querySchema>, "wait">;
+export type OpenDeviceToolCall = z.infer<typeof openDeviceToolCallsSchema>["calls"][number];
 export type AcceptedRun = z.infer<typeof runAcceptedSchema>;
 
 /** The result of one call of a tool that this client declared, with the token that the call's frame brought. */
@@ -61,6 +63,10 @@ export interface Session {
   events(options?: EventsOptions): MeshEvents;
   history(options?: CallOptions): Promise<readonly HistoryEntry[]>;
   asks(query?: AsksQuery, options?: CallOptions): Promise<readonly AskView[]>;
+  /** Calls of declared tools that wait for a result, oldest first; with their tokens for an executor. */
+  openDeviceToolCalls(
+    options?: CallOptions & { readonly executor?: boolean | undefined },
+  ): Promise<readonly OpenDeviceToolCall[]>;
   /**
    * Posts the result of a call, once. `createExecutor` does it with the care that it needs. Rejects with 403 (wrong token),
    * 404 (no open call), 409 (a result stands), 410 (the conversation has ended): all of them final.
@@ -106,6 +112,11 @@ export function createSession(id: string, transport: Transport): Session {
     async asks(query = {}, options) {
       const request = { ...options, method: "GET", path: `${path}/asks`, query: { ...query }, safe: true } as const;
       return (await transport.call(request, asksSchema)).asks;
+    },
+    async openDeviceToolCalls({ executor, ...options } = {}) {
+      const request = { ...options, method: "GET", path: `${path}/device_tools`, safe: true } as const;
+      const headers = executor ? EXECUTOR_HEADERS : {};
+      return (await transport.call({ ...request, headers }, openDeviceToolCallsSchema)).calls;
     },
     async answerDeviceTool(callId, answer, options) {
       await transport.call(

@@ -69,7 +69,7 @@ export interface ServeRunOptions extends Omit<FollowOptions, "onConnection"> {
 
 export interface Executor {
   /** Goes into `context.device_tools` of a query. */
-  readonly deviceTools: readonly DeviceTool[];
+  readonly deviceTools: DeviceTool[];
   /**
    * Answers calls of the conversation's declared tools. Resolves when the stream is open and all open calls were seen, so
    * that a query sent now finds somebody there; rejects when the mesh refuses. One executor a conversation: whoever reads its
@@ -111,7 +111,9 @@ export function createExecutor(options: ExecutorOptions): Executor {
     signal ? AbortSignal.any([signal, closing.signal]) : closing.signal;
 
   return {
-    deviceTools,
+    get deviceTools() {
+      return [...deviceTools];
+    },
 
     async attach(session, { after, signal, onEvent: onSessionEvent } = {}) {
       closing.signal.throwIfAborted();
