@@ -1,3 +1,4 @@
+export type { DeviceToolAnswer, DeviceToolAnswered } from "./bridge/answer-call.ts";
 export { frameView } from "./callbacks/notice.ts";
 export { type AskQuery, getAsk, isOpenCall, listAsks } from "./calls/index.ts";
 export type { Answer, Resumed, ResumeRefusal, ResumeRefusalCode } from "./client-tools/resume.ts";
