@@ -88,6 +88,13 @@ async function failedAttempt(backend: Backend, clock: FakeClock, attempt: number
   throw new Error(`attempt ${attempt} does not fail`);
 }
 
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let looks = 0; !(await holds()); looks++) {
+    if (looks > 100_000) throw new Error("it does not come to that");
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
 const fixedSealer = () => createSealer(new Uint8Array(SECRET_KEY_BYTES));
 
 describe("notices of a run", () => {
@@ -225,6 +232,46 @@ describe("notices of a run", () => {
       await engine.stop({ graceMs: 0 });
     }
     expect(notices(hook.deliveries).map(({ event }) => event)).toEqual(["run.suspended", "run.ended"]);
+  });
+});
+
+describe("a process that dies while it sends", () => {
+  it("leaves the notice to the next one, which sends it at once; one that waits longer is sent in its time", async () => {
+    const clock = createFakeClock();
+    await using disk = await createDisk(clock);
+    const more = { sealer: fixedSealer() };
+    const first = await disk.open();
+    const model = strict(scripted(says("One."), says("Two.")));
+    const before = await harness({ model, mesh: meshWith(), clock, backend: first, more });
+    await before.engine.start();
+    // Nobody listens there, so both wait to be tried again.
+    for (const message of ["one", "two"]) {
+      await submit(before.engine, { ...withCallback("http://127.0.0.1:1/"), message });
+    }
+    await before.engine.stop({ graceMs: 0 });
+    const [claimed, later] = await first.dueCallbacks(Number.MAX_SAFE_INTEGER, 10);
+    if (!claimed || !later) throw new Error("there are no two notices");
+    const patch = (dueAt: number) => ({ attempts: 1, dueAt });
+    await first.commit([
+      {
+        kind: "callback.update",
+        callbackId: claimed.id,
+        version: claimed.version,
+        patch: patch(clock.nowMs() + 20_000),
+      },
+      { kind: "callback.update", callbackId: later.id, version: later.version, patch: patch(clock.nowMs() + 60_000) },
+    ]);
+    const backend = await disk.open();
+    const { engine } = await harness({ model: strict(scripted()), mesh: meshWith(), clock, backend, more });
+    await engine.start();
+    const attemptsOf = async (id: string) =>
+      (await backend.dueCallbacks(Number.MAX_SAFE_INTEGER, 10)).find((callback) => callback.id === id)?.attempts;
+    await until(async () => (await attemptsOf(claimed.id)) === 2);
+    expect(await attemptsOf(later.id)).toBe(1);
+    await until(() => clock.pendingTimers > 0);
+    await clock.advance(60_000);
+    await until(async () => (await attemptsOf(later.id)) === 2);
+    await engine.stop({ graceMs: 0 });
   });
 });
 

@@ -31,9 +31,11 @@ const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 3_600_000;
 const ATTEMPT_TIMEOUT_MS = 15_000;
 /** A claimed attempt whose process died is made by another one after this. */
-const CLAIM_MS = 2 * ATTEMPT_TIMEOUT_MS;
+const CLAIM_MS = ATTEMPT_TIMEOUT_MS + 5_000;
 const LOOK_EVERY_MS = 10_000;
 const PAGE = 16;
+/** Notices that a start keeps in mind; what is left is looked at with the next ones. */
+const MOST_TAKEN_UP = 1_000;
 const MAX_ANSWER_BYTES = 64 * 1024;
 const LONGEST_ERROR = 200;
 
@@ -50,8 +52,9 @@ export class CallbackOutbox {
     this.#options = options;
   }
 
-  /** Sends what an earlier process left, and from now on what becomes due. */
-  start(): void {
+  /** Sends what an earlier process left, and from now on what becomes due. Rejects when storage fails. */
+  async start(): Promise<void> {
+    await this.#takeUp();
     this.wake();
   }
 
@@ -70,6 +73,21 @@ export class CallbackOutbox {
     this.#stopping.abort();
     this.#timer?.cancel();
     await this.#working;
+  }
+
+  /**
+   * Where no other process is, what is claimed was claimed by one that died, so it is due now. What is due later is kept
+   * in mind: nobody else wakes this one for it.
+   */
+  async #takeUp(): Promise<void> {
+    const { backend, clock } = this.#options;
+    if (backend.kind !== "embedded") return;
+    const now = clock.nowMs();
+    for (const { id, dueAt, attempts, version } of await backend.dueCallbacks(Number.MAX_SAFE_INTEGER, MOST_TAKEN_UP)) {
+      const isClaim = attempts > 0 && dueAt > now && dueAt <= now + CLAIM_MS;
+      if (!isClaim) this.#retries.set(id, dueAt);
+      else await backend.commit([{ kind: "callback.update", callbackId: id, version, patch: { dueAt: now } }]);
+    }
   }
 
   async #work(): Promise<void> {

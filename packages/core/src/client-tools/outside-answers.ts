@@ -37,7 +37,7 @@ export class OutsideAnswers {
   /** Ends waits that ran out while no process was there, and sends the notices that were left. */
   async start(): Promise<void> {
     await this.#deadlines.start();
-    this.#outbox.start();
+    await this.#outbox.start();
   }
 
   async stop(): Promise<void> {
