@@ -10,6 +10,8 @@ import { TokenBucket } from "./token-bucket.ts";
 
 /** The longest reason that fits a close frame (RFC 6455, 5.5). */
 const MAX_CLOSE_REASON_BYTES = 123;
+/** An acknowledgement waits this long for a frame to go with, as TCP's do: a packet costs more than what it says. */
+const ACK_DELAY_MS = 10;
 /** https://github.com/websockets/ws/blob/master/doc/ws.md#ws-error-codes */
 const TOO_LARGE = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
 
@@ -45,7 +47,8 @@ export class Connection implements Link {
   #pinged = false;
   #highestAck = 0;
   #corked = false;
-  #ackDue: { readonly seq: number; readonly timer: NodeJS.Immediate } | undefined;
+  #flushesLater = false;
+  #ackDue: { readonly seq: number; readonly timer: Timer } | undefined;
 
   constructor(webSocket: WebSocket, socket: Duplex, context: ConnectionContext, events: ConnectionEvents) {
     this.#webSocket = webSocket;
@@ -301,6 +304,7 @@ export class Connection implements Link {
   #onClose(): void {
     this.#drop("dropped");
     this.#timer?.cancel();
+    this.#ackDue?.timer.cancel();
     this.#settle("over");
     this.#events.gone();
   }
@@ -332,16 +336,17 @@ export class Connection implements Link {
     if (waited) this.#events.settled();
   }
 
-  /** Nobody waits for an acknowledgement: it goes with the next frame, or when the events at hand are done with. */
+  /** Nobody waits for an acknowledgement: it goes with the next frame, or by itself a little later. */
   #acknowledgeSoon(seq: number): void {
-    this.#ackDue = { seq, timer: this.#ackDue?.timer ?? setImmediate(() => this.#acknowledge()) };
+    const timer = this.#ackDue?.timer ?? this.#context.clock.schedule(ACK_DELAY_MS, () => this.#acknowledge());
+    this.#ackDue = { seq, timer };
   }
 
   #acknowledge(): void {
     if (!this.#ackDue) return;
     const { seq, timer } = this.#ackDue;
     this.#ackDue = undefined;
-    clearImmediate(timer);
+    timer.cancel();
     if (this.#phase !== "over") this.#write({ type: "ack", seq });
   }
 
@@ -350,12 +355,23 @@ export class Connection implements Link {
     if (!this.#corked) {
       this.#corked = true;
       this.#socket.cork();
-      process.nextTick(() => {
-        this.#corked = false;
-        this.#socket.uncork();
-      });
     }
+    if (frame.type === "welcome" && frame.seat === "device") this.#flushLater();
+    else if (!this.#flushesLater || frame.type !== "peer") process.nextTick(() => this.#flush());
     this.#webSocket.send(JSON.stringify(frame));
+  }
+
+  /** A device's task follows its welcome as soon as the mesh has stored it: two turns of the loop are time enough. */
+  #flushLater(): void {
+    this.#flushesLater = true;
+    setImmediate(() => setImmediate(() => this.#flush()));
+  }
+
+  #flush(): void {
+    if (!this.#corked) return;
+    this.#flushesLater = false;
+    this.#corked = false;
+    this.#socket.uncork();
   }
 }
 
