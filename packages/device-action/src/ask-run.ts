@@ -19,6 +19,7 @@ import {
   taskTroubleStory,
 } from "./ask-story.ts";
 import { AskTimers } from "./ask-timers.ts";
+import { GivenUp } from "./bounded.ts";
 import { callStateOf } from "./call-states.ts";
 import { closeRoom } from "./close-room.ts";
 import type { NotifierHandle, RoomHandle } from "./connections.ts";
@@ -52,6 +53,8 @@ const GRACE_MARGIN_MS = 1_000;
 /** How long a room outlives its ask at most. */
 const ROOM_MARGIN_MS = 45_000;
 const MAX_PROGRESS_EVENTS = 100;
+/** One for all: an error of its own for each ask costs more than a commit's statements. */
+const OVER = new GivenUp("aborted");
 
 export class AskRun {
   readonly plan: AskPlan;
@@ -140,7 +143,7 @@ export class AskRun {
         this.#ring(this.#reached());
         break;
       case "stop_ringing":
-        this.#ringing?.abort();
+        this.#ringing?.abort(OVER);
         break;
       case "check":
         this.#check(effect.capabilities);
@@ -348,8 +351,8 @@ export class AskRun {
   /** @param standing the outcome that stands once it is stored; `result` when even that fails */
   #finish(result: AskResult, standing: Promise<AskResult>): void {
     this.#timers.disarmAll();
-    this.#ringing?.abort();
-    this.#over.abort();
+    this.#ringing?.abort(OVER);
+    this.#over.abort(OVER);
     const end = (outcome: AskResult) => this.#end.resolve({ result: outcome, callId: this.#record.callId });
     this.#loop.expect(standing, end, (error) => {
       end(result);

@@ -162,6 +162,7 @@ class LocalRoom implements Room {
 }
 
 function onFrame(frame: { readonly type: string }, seat: MeshSeat): void {
+  if (seat.isOver) return;
   if (frame.type === "closing") {
     const reason = "reason" in frame ? String(frame.reason) : "closed";
     seat.end(new RoomError("unavailable", `The room ended: ${reason}.`, { code: reason }));
