@@ -8,7 +8,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { createRingSigner, type RingSigner } from "@leafmesh/protocol";
+import { loadMeshKey } from "@leafmesh/core/security";
+import { createRingSigner } from "@leafmesh/protocol";
 import { mosquittoAvailable, startMosquitto } from "@leafmesh/testkit/mosquitto";
 import { leafmeshAsks, leafmeshEcho, leafmeshRooms, rawAsks, rawEcho } from "./asks-mqtt/parties.ts";
 import type { Party } from "./lib/ask-party.ts";
@@ -76,7 +77,7 @@ type Samples = Readonly<Record<Row, number[][]>>;
 
 async function measure(folder: string, repeats: number, asks: number): Promise<Samples> {
   await using broker = await startMosquitto();
-  const signer = await newSigner();
+  const signer = await createRingSigner(await loadMeshKey({ folder }));
   const device = startChild(
     process.execPath,
     ["--conditions=leafmesh-source", join(import.meta.dirname, "asks-mqtt/device.ts")],
@@ -123,12 +124,6 @@ async function timed(party: Party, asks: number): Promise<number[]> {
     times.push(performance.now() - start);
   }
   return times;
-}
-
-async function newSigner(): Promise<RingSigner> {
-  const pair = await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"]);
-  if (!("publicKey" in pair)) throw new Error("Ed25519 keys come in pairs");
-  return createRingSigner(pair);
 }
 
 function report(samples: Samples): void {

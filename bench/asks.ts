@@ -1,21 +1,26 @@
 /**
  * A whole ask over the LeafMesh room, from the tool call to the outcome, beside bare `ws` over the same hops; and one
  * message there and back over a room that is open. Once with the room in the mesh's process, once in a process of its own.
- * The mesh and the device are a process each. Interleaved within each repeat; only rows of one run may be compared.
+ * The hops of an ask, bare or not: ring, TCP and HTTP upgrade, hello, task, accepted and reply; with the room elsewhere
+ * also its opening over HTTP and the mesh's own connection and hello. Bare hops keep nothing; one row stores the four
+ * steps that an ask stores before it goes on. The mesh and the device are a process each. Interleaved within each repeat; only rows of one run may be compared.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { loadMeshKey } from "@leafmesh/core/security";
 import { createDirectHub, directNotifier } from "@leafmesh/notifiers";
-import { createRingSigner, type RingSigner, silentLogger, systemClock } from "@leafmesh/protocol";
+import { createRingSigner, silentLogger, systemClock } from "@leafmesh/protocol";
 import { connectUrlOf, createRoomService } from "@leafmesh/room-service";
 import { customRoom, leafmeshRooms } from "@leafmesh/rooms";
 import { DEVICE, NO_RATE, PUSH_TOKEN, ROOM_KEY } from "./asks/meeting.ts";
 import { leafmeshEcho, leafmeshRelayEcho, rawAsks, rawEcho, rawRelayEcho, rawRemoteAsks } from "./asks/parties.ts";
 import { acceptRaw } from "./asks/raw-rooms.ts";
+import { createRawStore } from "./asks/raw-store.ts";
 import { deviceActionParty, type Party } from "./lib/ask-party.ts";
 import { startChild } from "./lib/child.ts";
 import { calm, describeMachine } from "./lib/machine.ts";
@@ -29,6 +34,7 @@ const USAGE = `npm run bench -- asks [options]
 const ROWS = {
   ask: "leafmesh: device_action, built-in room",
   rawAsk: "ws: the same hops",
+  storedAsk: "ws and SQLite: the same hops, each step stored first",
   remoteAsk: "leafmesh: device_action, rooms serve",
   rawRemoteAsk: "ws through a relay: the same hops",
   echo: "leafmesh: one message there and back",
@@ -47,6 +53,8 @@ const GOALS: readonly { readonly row: Row; readonly beside: Row; readonly atMost
 ];
 
 const WARM_UP = 50;
+/** Between two asks, so that none waits for what the one before it left to be cleared away. */
+const PAUSE_MS = 5;
 
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
@@ -70,7 +78,7 @@ export async function run(args: readonly string[]): Promise<void> {
 type Samples = Readonly<Record<Row, number[][]>>;
 
 async function measure(folder: string, repeats: number, asks: number): Promise<Samples> {
-  const signer = await newSigner();
+  const signer = await createRingSigner(await loadMeshKey({ folder }));
   const hub = createDirectHub({ clock: systemClock, logger: silentLogger });
   const server = createServer();
   const raw = acceptRaw(server);
@@ -112,7 +120,8 @@ async function measure(folder: string, repeats: number, asks: number): Promise<S
           device: "{ connection: phones, approval: silent }",
         }),
       ),
-      rawAsk: await opened(rawAsks(url, raw)),
+      rawAsk: await opened(rawAsks(url, raw, "room")),
+      storedAsk: await opened(rawAsks(url, raw, "stored", createRawStore(folder))),
       remoteAsk: await opened(
         deviceActionParty({
           ...asking,
@@ -129,6 +138,7 @@ async function measure(folder: string, repeats: number, asks: number): Promise<S
     const samples: Samples = {
       ask: [],
       rawAsk: [],
+      storedAsk: [],
       remoteAsk: [],
       rawRemoteAsk: [],
       echo: [],
@@ -161,17 +171,12 @@ function startNode(file: string, env: Readonly<Record<string, string>>) {
 async function timed(party: Party, asks: number): Promise<number[]> {
   const times: number[] = [];
   for (let asked = 0; asked < asks; asked++) {
+    await pause(PAUSE_MS);
     const start = performance.now();
     await party.ask();
     times.push(performance.now() - start);
   }
   return times;
-}
-
-async function newSigner(): Promise<RingSigner> {
-  const pair = await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"]);
-  if (!("publicKey" in pair)) throw new Error("Ed25519 keys come in pairs");
-  return createRingSigner(pair);
 }
 
 function report(samples: Samples): void {
@@ -183,7 +188,7 @@ function report(samples: Samples): void {
   console.log(`\n${machine}\n`);
   console.log(
     markdownTable(
-      ["one after another, one device", "p50 ms", "p99 ms", "spread"],
+      ["one after another, one device; hops: ring, TCP, upgrade, hello, task, reply", "p50 ms", "p99 ms", "spread"],
       rows.map(({ row, p50, p99, spread: wide }) => [
         ROWS[row],
         `${round(p50, 3)}`,

@@ -6,7 +6,7 @@
 import { connectDirect, createDevice, directAddress, leafmeshConnector } from "@leafmesh/device";
 import { meshKeySchema, ROOM_SUBPROTOCOL } from "@leafmesh/protocol";
 import { WebSocket } from "ws";
-import { ACK_EVERY, ANSWER, DEVICE, PUSH_TOKEN, RAW_RING_PATH } from "./meeting.ts";
+import { ACK_EVERY, ANSWER, DEVICE, PUSH_TOKEN, RAW_HELLO, RAW_RING_PATH } from "./meeting.ts";
 
 const mesh = process.env.MESH ?? "";
 const device = createDevice({
@@ -24,9 +24,16 @@ const direct = connectDirect({
   onRing: (ring) => void device.handleRing(ring, "direct"),
 });
 
-/** One bare ask: accepted, reply, goodbye. */
-function answerOnce(url: string): void {
+/** A bare client says who it is in its first message. */
+function join(url: string): WebSocket {
   const socket = new WebSocket(url, { perMessageDeflate: false });
+  socket.on("open", () => socket.send(RAW_HELLO));
+  return socket;
+}
+
+/** One bare ask: hello, accepted, reply, goodbye. */
+function answerOnce(url: string): void {
+  const socket = join(url);
   socket.on("message", (data) => {
     const { id } = JSON.parse(data.toString());
     socket.send(JSON.stringify({ type: "accepted", id }));
@@ -37,7 +44,7 @@ function answerOnce(url: string): void {
 
 /** A bare room in which everything that comes goes back. */
 function echo(url: string): void {
-  const socket = new WebSocket(url, { perMessageDeflate: false });
+  const socket = join(url);
   socket.on("message", (data) => socket.send(data.toString()));
 }
 

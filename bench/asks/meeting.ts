@@ -7,6 +7,7 @@ export const ANSWER = { level: 71, charging: false };
 
 /** A bare room: whoever connects to one path talks to whoever connected to the other. */
 export const rawPath = (room: string, seat: "mesh" | "device"): string => `/raw/${room}/${seat}`;
+export const RAW_HELLO = JSON.stringify({ type: "hello", token: "none" });
 /** The bare device waits here to be rung. */
 export const RAW_RING_PATH = "/raw/ring";
 

@@ -4,8 +4,9 @@ import { Secret } from "@leafmesh/protocol";
 import type { RoomService } from "@leafmesh/room-service";
 import { WebSocket } from "ws";
 import type { Party } from "../lib/ask-party.ts";
-import { ACK_EVERY, ROOM_KEY, rawPath } from "./meeting.ts";
+import { ACK_EVERY, RAW_HELLO, ROOM_KEY, rawPath } from "./meeting.ts";
 import type { RawRooms } from "./raw-rooms.ts";
+import type { RawStore } from "./raw-store.ts";
 
 const TASK = { type: "task", action: "battery.read", inputs: {} };
 
@@ -15,19 +16,25 @@ function ring(rooms: RawRooms, message: object): void {
   ringer.send(JSON.stringify(message));
 }
 
-/** Ring, join, task, accepted, reply over `ws`; the mesh is the room. */
-export function rawAsks(meshUrl: string, rooms: RawRooms): Party {
+/** Ring, connect, hello, task, accepted, reply over `ws`; the mesh is the room. With a store each step is kept first. */
+export function rawAsks(meshUrl: string, rooms: RawRooms, name: string, steps?: RawStore): Party {
   let asked = 0;
   return {
     async ask() {
-      const id = `room-${++asked}`;
+      const id = `${name}-${++asked}`;
+      steps?.store(id, "created");
+      steps?.store(id, "reaching");
       const joined = rooms.device(id);
       ring(rooms, { url: `${meshUrl.replace("http", "ws")}${rawPath(id, "device")}` });
       const device = await joined;
+      steps?.store(id, "offered");
       device.send(JSON.stringify({ ...TASK, id }));
       await reply(device);
+      steps?.store(id, "settled");
     },
-    async close() {},
+    async close() {
+      steps?.close();
+    },
   };
 }
 
@@ -39,8 +46,7 @@ export function rawRemoteAsks(relayUrl: string, rooms: RawRooms): Party {
     async ask() {
       const id = `room-${++asked}`;
       await call("POST", `${relayUrl}/rooms`);
-      const mesh = new WebSocket(`${at}${rawPath(id, "mesh")}`, { perMessageDeflate: false });
-      await new Promise((resolve) => mesh.once("open", resolve));
+      const mesh = await rawSeat(`${at}${rawPath(id, "mesh")}`);
       const joined = new Promise((resolve) => mesh.once("message", resolve));
       ring(rooms, { url: `${at}${rawPath(id, "device")}` });
       await joined;
@@ -64,8 +70,7 @@ export async function rawEcho(meshUrl: string, rooms: RawRooms): Promise<Party> 
 /** The same through a bare relay. */
 export async function rawRelayEcho(relayUrl: string, rooms: RawRooms): Promise<Party> {
   const at = relayUrl.replace("http", "ws");
-  const mesh = new WebSocket(`${at}${rawPath("echo", "mesh")}`, { perMessageDeflate: false });
-  await new Promise((resolve) => mesh.once("open", resolve));
+  const mesh = await rawSeat(`${at}${rawPath("echo", "mesh")}`);
   const joined = new Promise((resolve) => mesh.once("message", resolve));
   ring(rooms, { url: `${at}${rawPath("echo", "device")}`, echo: true });
   await joined;
@@ -159,6 +164,14 @@ export async function leafmeshRelayEcho(roomsUrl: string, rooms: RawRooms): Prom
       mesh.close();
     },
   };
+}
+
+/** The mesh's seat of a bare room elsewhere, once its hello is answered. */
+async function rawSeat(url: string): Promise<WebSocket> {
+  const mesh = new WebSocket(url, { perMessageDeflate: false });
+  mesh.on("open", () => mesh.send(RAW_HELLO));
+  await new Promise((welcomed) => mesh.once("message", welcomed));
+  return mesh;
 }
 
 function reply(socket: WebSocket): Promise<void> {

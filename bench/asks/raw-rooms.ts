@@ -1,4 +1,7 @@
-/** Bare `ws` rooms: two sockets of one path, text passed on as it is. */
+/**
+ * Bare `ws` rooms: two sockets of one path, text passed on as it is. As in every protocol that keeps credentials out of
+ * addresses, the first message says who comes, and only then the mesh learns that its device is there.
+ */
 import type { Server } from "node:http";
 import { type WebSocket, WebSocketServer } from "ws";
 import { RAW_RING_PATH, rawPath } from "./meeting.ts";
@@ -6,7 +9,7 @@ import { RAW_RING_PATH, rawPath } from "./meeting.ts";
 export interface RawRooms {
   /** The bare device's ring socket. */
   ringer(): WebSocket | undefined;
-  /** The device's socket of a room, when it comes. */
+  /** The device's socket of a room, when it has said hello. */
   device(room: string): Promise<WebSocket>;
 }
 
@@ -22,11 +25,14 @@ export function acceptRaw(server: Server): RawRooms {
       byPath.set(path, webSocket);
       const [, , room = "", seat = ""] = path.split("/");
       const other = rawPath(room, seat === "mesh" ? "device" : "mesh");
-      webSocket.on("message", (data) => byPath.get(other)?.send(data.toString()));
+      webSocket.once("message", () => {
+        webSocket.on("message", (data) => byPath.get(other)?.send(data.toString()));
+        if (seat === "mesh") webSocket.send("welcome");
+        if (seat === "device") byPath.get(other)?.send("joined");
+        waiting.get(path)?.(webSocket);
+        waiting.delete(path);
+      });
       webSocket.on("close", () => byPath.delete(path));
-      if (seat === "device") byPath.get(other)?.send("joined");
-      waiting.get(path)?.(webSocket);
-      waiting.delete(path);
     });
   });
   return {
