@@ -7,6 +7,7 @@ import { gzipSync } from "node:zlib";
 import { type BuildResult, build } from "esbuild";
 import { type BrowserContext, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { PageExecutor } from "../testing/browser-page.ts";
 import { MeshDouble } from "../testing/mesh-double.ts";
 
 function bundle(entryPoint: string): Promise<BuildResult<{ write: false; metafile: true }>> {
@@ -90,7 +91,7 @@ describe.skipIf(!executablePath && process.env.LEAFMESH_STRICT !== "1")("in Chro
   const results = (callId: string) =>
     mesh.posted.filter(({ path }) => path.endsWith(`/${callId}/result`)).map(({ body }) => body);
 
-  async function seen(target: Page, type: string): Promise<void> {
+  async function seen(target: Page, type: PageExecutor["events"][number]): Promise<void> {
     await target.waitForFunction((wanted) => globalThis.pageExecutor.events.some((event) => event === wanted), type);
   }
 
