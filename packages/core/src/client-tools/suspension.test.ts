@@ -362,6 +362,22 @@ describe("a run that waits", () => {
     expect(accepted).toBeLessThan(40);
   });
 
+  it("takes no answer after its deadline, also where nobody has ended it yet; nothing changes", async () => {
+    const clock = createFakeClock();
+    const backend = await memoryBackend(clock);
+    const model = strict(scripted(calls(call("highlight", {}, "a"))));
+    const before = await harness({ model, mesh: clientMesh(), clock, backend });
+    await before.engine.start();
+    const { runId } = await submit(before.engine);
+    await reaches(backend, runId, "suspended");
+    await before.engine.stop({ graceMs: 0 });
+    clock.setWallClock(clock.nowMs() + 60_001);
+    const { engine } = await harness({ model: strict(scripted()), mesh: clientMesh(), clock, backend });
+    const taken = await engine.resumeRun(runId, answer(["a", "x"]), "key");
+    expect(taken).toMatchObject({ status: "refused", code: "suspension_expired" });
+    expect(await backend.run(runId)).toMatchObject({ status: "suspended" });
+  });
+
   it("ends with its session", async () => {
     const model = strict(scripted(calls(call("highlight", {}, "a"))));
     const { engine, backend } = await harness({ model, mesh: clientMesh() });
