@@ -522,6 +522,7 @@ export interface RunInHand {
 }
 
 /** `unfinished`: the run is to be taken again, here or by another process; an embedded queue leaves that to the next start. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a worker that returns nothing has done its work
 export type WorkDone = "unfinished" | undefined | void;
 
 /** The processes that share a backend. Only of a backend that several can share. */

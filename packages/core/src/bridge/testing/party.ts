@@ -35,7 +35,7 @@ export function readBy({ messages }: ModelRequest): string {
   return results.at(-1)?.content ?? "nothing";
 }
 
-export function answers(...list: ModelAnswer[]): FunctionModel {
+function answers(...list: ModelAnswer[]): FunctionModel {
   return new FunctionModel((_request, { number }) => list[number - 1] ?? says("done"));
 }
 
