@@ -35,10 +35,6 @@ export function readBy({ messages }: ModelRequest): string {
   return results.at(-1)?.content ?? "nothing";
 }
 
-function answers(...list: ModelAnswer[]): FunctionModel {
-  return new FunctionModel((_request, { number }) => list[number - 1] ?? says("done"));
-}
-
 /** Lets everything run that does not wait for time, until the condition holds. */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   for (let turn = 0; turn < 2_000; turn++) {
