@@ -126,7 +126,7 @@ describe("an answer", () => {
         init?.signal?.addEventListener("abort", () => reject(init.signal?.reason)),
       );
     const client = createClient({ url: "http://mesh", fetch: hang, clock });
-    const failed = client.request({ message: "m" }, { timeoutMs: 5_000 }).catch((error: unknown) => error);
+    const failed = client.sessions.create({}, { timeoutMs: 5_000 }).catch((error: unknown) => error);
     await clock.advance(5_000);
     expect(await failed).toMatchObject({
       status: 0,
@@ -274,6 +274,38 @@ describe("a streamed message", () => {
     });
     expect((await read(client)).seen).toEqual([7, 8, 9]);
     expect(sent.map(({ path }) => path).slice(1)).toEqual(["/api/runs/run_1", "/api/sessions/s/stream"]);
+  });
+
+  it("is what a request waits on, so that a lost connection does not lose the reply", async () => {
+    const reply = { session_id: "s", run_id: "run_1", status: "succeeded", agent: "helper", reply: "r" };
+    const { client, sent } = clientWith(({ method, path }) => {
+      if (method === "POST") return stream(frame(8, "run.queued", run), { "x-leafmesh-session-id": "s" });
+      return path.startsWith("/api/runs/") ? Response.json(reply) : stream(finished);
+    });
+    expect(await client.session("s").ask({ query: "q", context: { a: 1 } })).toEqual(reply);
+    expect(sent.map(({ method, path }) => `${method} ${path}`)).toEqual([
+      "POST /api/mesh/request",
+      "GET /api/sessions/s/stream",
+      "GET /api/runs/run_1",
+    ]);
+    expect(sent[0]?.body).toEqual({ message: "q", context: { a: 1 }, session_id: "s", stream: true });
+  });
+
+  it("whose run takes too long is given up", async () => {
+    const clock = createFakeClock();
+    const silent = (signal: AbortSignal | null | undefined) =>
+      new ReadableStream({
+        start: (controller) => signal?.addEventListener("abort", () => controller.error(signal.reason)),
+      });
+    const client = createClient({
+      url: "http://mesh",
+      clock,
+      fetch: async (_input, init) =>
+        new Response(silent(init?.signal), { headers: { "content-type": "text/event-stream" } }),
+    });
+    const failed = client.request({ message: "m" }, { timeoutMs: 5_000 }).catch((error: unknown) => error);
+    await clock.advance(5_000);
+    expect(await failed).toMatchObject({ code: "timeout", message: "The run did not end within 5 s." });
   });
 
   it("whose sending fails is not sent again", async () => {

@@ -8,7 +8,6 @@ import {
   type MeshKey,
   type MeshReply,
   meshKeySchema,
-  meshReplySchema,
   type meshRequestSchema,
   randomId,
   runAcceptedSchema,
@@ -24,10 +23,10 @@ import {
 import * as z from "zod";
 import { LeafMeshError } from "./errors.ts";
 import type { FollowOptions } from "./follow.ts";
-import { type MessageStream, streamMessage } from "./message-stream.ts";
+import { type MessageStream, readRun, replyTo, streamMessage } from "./message-stream.ts";
 import { createRun, type Run, type SubmitOptions } from "./run.ts";
 import { type AsksQuery, asksSchema, createSession, type Session } from "./session.ts";
-import { type CallOptions, createTransport, RUN_WAIT_MS } from "./transport.ts";
+import { type CallOptions, createTransport } from "./transport.ts";
 
 export interface ClientOptions {
   /** Where the mesh is, such as `http://127.0.0.1:18820`. */
@@ -72,7 +71,7 @@ export type Health = z.infer<typeof healthSchema>;
  */
 export interface Client {
   readonly url: string;
-  /** One message in, the agent's reply out; waits an hour at most unless `timeoutMs` is given. */
+  /** One message in, the agent's reply out, over lost connections too. `timeoutMs` is how long a run may take: an hour. */
   request(body: MessageBody, options?: CallOptions): Promise<MeshReply>;
   /** One message in, what happens out, until the run has ended. */
   stream(body: MessageBody, options?: Omit<FollowOptions, "after">): MessageStream;
@@ -146,11 +145,7 @@ export function createClient(options: ClientOptions): Client {
 
   return {
     url: transport.url,
-    request: (body, more) =>
-      transport.call(
-        { timeoutMs: RUN_WAIT_MS, ...more, method: "POST", path: "/api/mesh/request", json: body, safe: false },
-        meshReplySchema,
-      ),
+    request: (body, more = {}) => replyTo(transport, body, more),
     stream: (body, more = {}) => streamMessage(transport, body, more),
     entryPoints: (more) => get("/api/mesh/entry_points", entryPointsSchema, more),
 
@@ -172,7 +167,7 @@ export function createClient(options: ClientOptions): Client {
         const request = { ...more, method: "POST", path: "/runs", json: body, headers, safe: true } as const;
         return createRun((await transport.call(request, runAcceptedSchema)).run_id, transport);
       },
-      get: (id, more) => get(`/api/runs/${encodeURIComponent(id)}`, meshReplySchema, more),
+      get: (id, more) => readRun(transport, id, more),
       async cancel(id, more) {
         const path = `/api/runs/${encodeURIComponent(id)}/cancel`;
         await transport.call({ ...more, method: "POST", path, json: {}, safe: true }, anything);

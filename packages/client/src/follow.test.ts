@@ -19,7 +19,7 @@ type Plan =
       readonly chunk: number;
       /** How many frames before the one that was asked for it begins, as a server does that knows no better. */
       readonly early: number;
-      /** A frame that it leaves out. */
+      /** A frame that it leaves out, unless an earlier connection did. */
       readonly without: number | undefined;
     };
 
@@ -65,12 +65,15 @@ describe("a conversation's events, over any sequence of connections", () => {
           frame: { type: "message.received", payload: { run_id: "run_1", content }, ts: index },
         }));
         const remaining = [...plans];
+        const leftOut = new Set<number>();
         const fetch: typeof globalThis.fetch = async (_url, init) => {
           const next = remaining.shift();
           const asked = Number(new Headers(init?.headers).get("last-event-id") ?? 0);
           if (next?.kind === "network_error") throw new TypeError("fetch failed");
           if (next?.kind === "status") return new Response("{}", { status: next.status });
-          const shown = stored.filter(({ seq }) => seq > asked - (next?.early ?? 0) && seq !== next?.without);
+          const without = next?.without === undefined || leftOut.has(next.without) ? undefined : next.without;
+          if (without !== undefined) leftOut.add(without);
+          const shown = stored.filter(({ seq }) => seq > asked - (next?.early ?? 0) && seq !== without);
           const wire = shown
             .map(({ seq, frame }) => `id: ${seq}\ndata: ${JSON.stringify(frame)}\n\n: heartbeat\n\n`)
             .join("");

@@ -1,10 +1,10 @@
 /** One message whose answer is streamed, also when the connection that brought the message is lost. */
-import { meshReplySchema } from "@leafmesh/protocol";
+import { deadline, type MeshReply, meshReplySchema } from "@leafmesh/protocol";
 import { LeafMeshError } from "./errors.ts";
 import { lastEventId, openStream } from "./event-source.ts";
 import { type FollowOptions, follow, type Source } from "./follow.ts";
 import { type MeshEvent, parseMeshEvent } from "./mesh-events.ts";
-import type { Transport } from "./transport.ts";
+import type { CallOptions, Transport } from "./transport.ts";
 
 /** To be iterated once: iterating sends the message. */
 export interface MessageStream extends AsyncIterable<MeshEvent> {
@@ -26,14 +26,8 @@ export function streamMessage(
   let runId: string | undefined;
 
   const find = async (signal: AbortSignal): Promise<string> => {
-    if (runId === undefined) {
-      throw new LeafMeshError(
-        "The stream broke before its first event; the conversation's history shows whether the message arrived.",
-        { status: 200, code: "bad_answer" },
-      );
-    }
-    const path = `/api/runs/${encodeURIComponent(runId)}`;
-    return (await transport.call({ method: "GET", path, signal, safe: true }, meshReplySchema)).session_id;
+    if (runId === undefined) throw unknownRun();
+    return (await readRun(transport, runId, { signal })).session_id;
   };
 
   return {
@@ -81,4 +75,46 @@ export function streamMessage(
       }
     },
   };
+}
+
+/** An hour, which is what a run may take at most by default, and a little for the way. */
+const REPLY_TIMEOUT_MS = 3_660_000;
+
+/**
+ * Sends a message and waits for the run's end. It waits on a stream: an answer that is silent for minutes would not come
+ * through many proxies, nor through the `fetch` of Node.
+ */
+export async function replyTo(
+  transport: Transport,
+  body: object,
+  { signal, timeoutMs = REPLY_TIMEOUT_MS }: CallOptions,
+): Promise<MeshReply> {
+  const time = deadline(transport.clock, timeoutMs, signal);
+  try {
+    const events = streamMessage(transport, body, { signal: time.signal });
+    for await (const _ of events) {
+      // Only the end counts.
+    }
+    time.signal.throwIfAborted();
+    if (events.runId === undefined) throw unknownRun();
+    return await readRun(transport, events.runId, { signal: time.signal });
+  } catch (cause) {
+    if (!time.signal.aborted || signal?.aborted) throw cause;
+    throw new LeafMeshError(`The run did not end within ${timeoutMs / 1000} s.`, { status: 0, code: "timeout", cause });
+  } finally {
+    time.dispose();
+  }
+}
+
+/** How a run of a conversation stands. */
+export function readRun(transport: Transport, runId: string, options: CallOptions = {}): Promise<MeshReply> {
+  const path = `/api/runs/${encodeURIComponent(runId)}`;
+  return transport.call({ ...options, method: "GET", path, safe: true }, meshReplySchema);
+}
+
+function unknownRun(): LeafMeshError {
+  return new LeafMeshError(
+    "The stream broke before its first event; the conversation's history shows whether the message arrived.",
+    { status: 200, code: "bad_answer" },
+  );
 }

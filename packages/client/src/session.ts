@@ -5,7 +5,6 @@ import {
   type HistoryEntry,
   historyEntrySchema,
   type MeshReply,
-  meshReplySchema,
   openDeviceToolCallsSchema,
   type querySchema,
   runAcceptedSchema,
@@ -16,8 +15,9 @@ import * as z from "zod";
 import { lastEventId, openStream } from "./event-source.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type MeshEvent, parseMeshEvent } from "./mesh-events.ts";
+import { replyTo } from "./message-stream.ts";
 import { OpenOffers } from "./open-offers.ts";
-import { type CallOptions, RUN_WAIT_MS, type Transport } from "./transport.ts";
+import type { CallOptions, Transport } from "./transport.ts";
 
 /** What a query carries: `query` and, if wanted, `device`, `devices` and `context`. */
 export type QueryBody = Omit<z.input<typeof querySchema>, "wait">;
@@ -54,7 +54,7 @@ export interface Session {
   end(options?: CallOptions): Promise<void>;
   /** Sends a message. Resolves when the run is accepted; {@link events} shows what comes of it. */
   query(body: QueryBody, options?: CallOptions): Promise<AcceptedRun>;
-  /** Sends a message and waits for the run's end, an hour at most unless `timeoutMs` is given. */
+  /** Sends a message and waits for the run's end. `timeoutMs` is how long the run may take: an hour unless given. */
   ask(body: QueryBody, options?: CallOptions): Promise<MeshReply>;
   /**
    * What happened and what happens, each event once, over any number of connections. Ends when the conversation does or the
@@ -91,18 +91,9 @@ export function createSession(id: string, transport: Transport): Session {
     end: (options) => transport.send({ ...options, method: "DELETE", path, safe: true }),
     query: (body, options) =>
       transport.call({ ...options, method: "POST", path: `${path}/query`, json: body, safe: false }, runAcceptedSchema),
-    ask: (body, options) =>
-      transport.call(
-        {
-          timeoutMs: RUN_WAIT_MS,
-          ...options,
-          method: "POST",
-          path: `${path}/query`,
-          json: { ...body, wait: true },
-          safe: false,
-        },
-        meshReplySchema,
-      ),
+    ask({ query, message = query, ...more }, options = {}) {
+      return replyTo(transport, { ...more, message, session_id: id }, options);
+    },
     events: (options = {}) => followEvents(`${path}/stream`, transport, options),
     async history(options) {
       const schema = z.object({ messages: z.array(historyEntrySchema) });

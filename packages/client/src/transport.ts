@@ -47,9 +47,6 @@ export interface TransportOptions {
   readonly maxTries: number;
 }
 
-/** For calls that wait for a run: how long one may take at most by default, and a little for the way. */
-export const RUN_WAIT_MS = 3_660_000;
-
 const CALL_TIMEOUT_MS = 30_000;
 /** A mesh that wants to be left alone for longer is the caller's matter. */
 const LONGEST_WAIT_MS = 30_000;
