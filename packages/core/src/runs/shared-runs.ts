@@ -11,6 +11,13 @@ const TELL_EVERY_MS = 1_000;
 /** How often runs are looked for that no process holds and the queue does not know. */
 const LOOK_EVERY_MS = 5_000;
 
+/** Of the runs that wait longest, how many are looked at for a deadline that passed before their turn. */
+const MOST_OVERDUE = 500;
+
+const TIMED_OUT: RunEnd = {
+  status: "timed_out",
+  error: { code: "timed_out", message: "The run was not done at its deadline." },
+};
 const CANCELLED: RunEnd = { status: "cancelled", error: { code: "cancelled", message: "The run was cancelled." } };
 
 export interface SharedRunsOptions {
@@ -61,7 +68,7 @@ class Shared implements SharedRuns {
     try {
       await backend.queue.push({ runId: run.id, sessionId: run.sessionId });
     } catch (error) {
-      await this.#endUnstarted(run).catch((failure: unknown) => {
+      await this.#endUnstarted(run, CANCELLED).catch((failure: unknown) => {
         logger.error("a run that could not be queued stays in the store, and will be answered", { error: failure });
       });
       throw error;
@@ -78,7 +85,7 @@ class Shared implements SharedRuns {
       if (!run || FINAL_RUN_STATUSES.has(run.status)) return undefined;
       if (run.status === "suspended") driver.add(run);
       else if (run.startedAt === undefined) {
-        const unstarted = await this.#endUnstarted(run);
+        const unstarted = await this.#endUnstarted(run, CANCELLED);
         if (unstarted) return unstarted;
       } else {
         this.#peers.tell(CANCEL, { run: runId });
@@ -120,9 +127,9 @@ class Shared implements SharedRuns {
   }
 
   /** One commit that only succeeds when no process has begun the run. */
-  async #endUnstarted(run: RunRecord): Promise<RunRecord | undefined> {
+  async #endUnstarted(run: RunRecord, end: RunEnd): Promise<RunRecord | undefined> {
     const { backend, clock, onEnded } = this.#options;
-    const { writes, patch } = endWrites(run, clock.nowMs(), CANCELLED);
+    const { writes, patch } = endWrites(run, clock.nowMs(), end);
     const stored = await backend.commit(writes);
     if (!stored.committed) return undefined;
     const ended = { ...run, ...patch, version: run.version + 1 };
@@ -143,14 +150,21 @@ class Shared implements SharedRuns {
     }
   }
 
+  async #look(): Promise<void> {
+    const { backend, clock, logger } = this.#options;
+    const taken = await this.#takeUp();
+    if (taken > 0) logger.info("runs that nobody held were taken up", { runs: taken });
+    const now = clock.nowMs();
+    for (const run of await backend.runs({ statuses: ["queued"], limit: MOST_OVERDUE })) {
+      if (run.startedAt === undefined && run.deadlineAt <= now) await this.#endUnstarted(run, TIMED_OUT);
+    }
+  }
+
   #lookLater(): void {
     if (this.#isStopped) return;
     const { clock, logger } = this.#options;
     this.#timer = clock.schedule(LOOK_EVERY_MS, () => {
-      this.#looking = this.#takeUp()
-        .then((taken) => {
-          if (taken > 0) logger.info("runs that nobody held were taken up", { runs: taken });
-        })
+      this.#looking = this.#look()
         .catch((error: unknown) => logger.warn("runs that nobody holds could not be looked for", { error }))
         .then(() => this.#lookLater());
     });

@@ -29,6 +29,12 @@ export interface RunQueueOptions {
   isClosed(): boolean;
 }
 
+interface Held {
+  readonly job: FetchedJob;
+  readonly lost: AbortController;
+  done: Promise<void>;
+}
+
 interface Worker {
   readonly concurrency: number;
   readonly work: (run: RunInHand) => Promise<WorkDone>;
@@ -41,7 +47,7 @@ const SETTLE_AGAIN_MS = 1_000;
 /** Runs that wait for a worker of any process. */
 export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
   const { processId, jobs, database, claims, clock, logger, announce, isClosed } = options;
-  const inHand = new Map<string, { readonly job: FetchedJob; readonly lost: AbortController; done: Promise<void> }>();
+  const inHand = new Set<Held>();
   let worker: Worker | undefined;
   let claimed = 0;
   let isTaking = false;
@@ -61,7 +67,8 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
     }
   };
 
-  const perform = async (job: FetchedJob, { work }: Worker, claim: string, lost: AbortController): Promise<void> => {
+  const perform = async (held: Held, { work }: Worker, claim: string): Promise<void> => {
+    const { job, lost } = held;
     const { runId, sessionId } = job.data;
     claims.add(runId, claim, () => lost.abort());
     let done: WorkDone;
@@ -72,7 +79,7 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
     }
     claims.remove(runId, claim);
     if (!lost.signal.aborted) await settle(job, done);
-    inHand.delete(job.id);
+    inHand.delete(held);
     wake();
   };
 
@@ -97,10 +104,11 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
       return false;
     }
     for (const job of fetched) {
-      const lost = new AbortController();
-      const held = { job, lost, done: Promise.resolve() };
-      inHand.set(job.id, held);
-      held.done = perform(job, current, claim, lost);
+      // An earlier attempt of the same job was taken for dead: this process did not beat in time.
+      for (const earlier of inHand) if (earlier.job.id === job.id) earlier.lost.abort();
+      const held: Held = { job, lost: new AbortController(), done: Promise.resolve() };
+      inHand.add(held);
+      held.done = perform(held, current, claim);
     }
     return true;
   };
@@ -145,7 +153,7 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
     async stop() {
       worker = undefined;
       while (isTaking || inHand.size > 0) {
-        await Promise.all([...inHand.values()].map(({ done }) => done));
+        await Promise.all([...inHand].map(({ done }) => done));
         if (isTaking) await new Promise((resolve) => setImmediate(resolve));
       }
     },
@@ -170,14 +178,11 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
     wake,
 
     async beat() {
-      const held = [...inHand.values()];
-      const gone = await jobs.touch(held.map(({ job }) => job));
-      for (const job of gone) {
-        // One that ended in the meantime is not in hand any more.
-        const lost = inHand.get(job.id);
-        if (!lost) continue;
+      const gone = new Set(await jobs.touch([...inHand].map(({ job }) => job)));
+      for (const { job, lost } of inHand) {
+        if (!gone.has(job)) continue;
         logger.warn("a run was taken over by another process", { run_id: job.data.runId });
-        lost.lost.abort();
+        lost.abort();
       }
       wake();
     },
