@@ -3,7 +3,7 @@
 import type { ModelAnswer } from "@leafmesh/core";
 import { createFakeClock, type FakeClock } from "@leafmesh/testkit";
 import { afterEach, describe, expect, it } from "vitest";
-import { asks, isType, type RunsServer, says, startRunsServer, toolTexts } from "./client-tools-client.ts";
+import { asks, isType, type RunsServer, says, startRunsServer, toolTexts } from "./test-runs.ts";
 import type { TestServerOptions } from "./test-server.ts";
 
 const open: RunsServer[] = [];

@@ -1,6 +1,6 @@
 /** Declaring tools that clients execute, over real HTTP. */
 import { afterEach, describe, expect, it } from "vitest";
-import { asks, HIGHLIGHT, isType, type RunsServer, says, startRunsServer } from "./client-tools-client.ts";
+import { asks, HIGHLIGHT, isType, type RunsServer, says, startRunsServer } from "./test-runs.ts";
 
 const open: RunsServer[] = [];
 afterEach(async () => {

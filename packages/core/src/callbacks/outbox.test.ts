@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { callbackNoticeSchema, Secret } from "@leafmesh/protocol";
 import { createFakeClock, type FakeClock } from "@leafmesh/testkit";
 import { afterEach, describe, expect, it } from "vitest";
-import { answer, clientMesh, strict, submit } from "../client-tools/testing.ts";
+import { answer, clientMesh, strict, submit } from "../client-tools/test-runs.ts";
 import { call, calls, createDisk, harness, says, scripted } from "../runs/testing/index.ts";
 import { createSealer, SECRET_KEY_BYTES } from "../security/sealer.ts";
 import type { Backend } from "../storage/contract.ts";

@@ -18,7 +18,7 @@ import {
   tool,
 } from "../runs/testing/index.ts";
 import type { Backend, RunRecord } from "../storage/contract.ts";
-import { answer, approval, BOOK, clientMesh, HIGHLIGHT, strict, submit } from "./testing.ts";
+import { answer, approval, BOOK, clientMesh, HIGHLIGHT, strict, submit } from "./test-runs.ts";
 
 const soon = () => AbortSignal.timeout(10_000);
 
