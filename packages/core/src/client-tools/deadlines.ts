@@ -11,6 +11,8 @@ import { SUSPENDING_FACES } from "./suspension.ts";
 
 const SCAN_EVERY_MS = 10_000;
 const RETRY_MS = 1_000;
+/** How often in a row an end is tried that somebody else's move refused. */
+const MAX_TRIES = 5;
 /** The longest a timer is armed for at once; longer waits arm it again. */
 const LONGEST_TIMER_MS = 3_600_000;
 
@@ -121,7 +123,7 @@ export class WaitDeadlines {
   /** Somebody who answers or cancels at the same moment wins or loses; either way the wait has one end. */
   async #expire({ id }: WatchedWait): Promise<void> {
     const { backend, clock } = this.#options;
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       const wait = await backend.wait(id);
       const run = wait && (await backend.run(wait.runId));
       if (wait?.state !== "open" || run?.status !== "suspended") return;
@@ -129,7 +131,7 @@ export class WaitDeadlines {
         this.#options.onEnded(await closeSuspended(this.#options, run, unanswered(wait), clock.nowMs()));
         return;
       } catch (error) {
-        if (!(error instanceof CommitConflict)) throw error;
+        if (!(error instanceof CommitConflict) || tries === MAX_TRIES) throw error;
       }
     }
   }
