@@ -1,6 +1,6 @@
 /** A mesh with a fake clock, and clients that declare tools to it. */
 import type { DeviceTool, StoredEvent } from "@leafmesh/protocol";
-import type { ModelAnswer, ModelRequest } from "../../models/contract.ts";
+import type { ModelRequest } from "../../models/contract.ts";
 import { type Harness, type HarnessOptions, harness } from "../../runs/testing/harness.ts";
 import { testAgent, testMesh } from "../../runs/testing/mesh.ts";
 import { call, calls, FunctionModel, says } from "../../runs/testing/models.ts";
