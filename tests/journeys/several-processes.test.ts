@@ -87,6 +87,18 @@ ${more}agents:
     expect(await lastReply(b, sessionId)).toBe("You said: hello");
   });
 
+  it("tables are made by `leafmesh migrate`, and a process with another secret key is told so", async () => {
+    const a = await meshes.start();
+    const migrated = meshes.run("migrate");
+    expect(await migrated.exited).toBe(0);
+    expect(migrated.output()).toMatch(/^postgres:\/\/127\.0\.0\.1:\d+\/journey_\d+ is up to date\n$/);
+    const stranger = startLeafmesh(["run", `${a.folder}/mesh.yaml`, "--port", "0"], {
+      LEAFMESH_SECRET_KEY: Buffer.alloc(32, 7).toString("base64"),
+    });
+    expect(await stranger.exited).toBe(1);
+    expect(stranger.output()).toContain("give every process the same LEAFMESH_SECRET_KEY");
+  });
+
   it("the second message of a conversation, on C, waits for the first, on A", async () => {
     const [a, , c] = await Promise.all([meshes.start(), meshes.start(), meshes.start()]);
     gates.hold("first");

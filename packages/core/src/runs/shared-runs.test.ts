@@ -3,7 +3,7 @@ import { systemClock } from "@leafmesh/protocol";
 import { postgresAvailable } from "@leafmesh/testkit/postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { PostgresBackend } from "../storage/postgres/backend.ts";
-import { startTestDatabases, type TestDatabases } from "../storage/postgres/testing.ts";
+import { startTestDatabases, type TestDatabases } from "../storage/postgres/testing/databases.ts";
 import type { Engine } from "./engine.ts";
 import { FunctionModel, harness, says } from "./testing/index.ts";
 

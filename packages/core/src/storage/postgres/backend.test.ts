@@ -4,7 +4,7 @@ import { postgresAvailable } from "@leafmesh/testkit/postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type Backend, StorageError, type Write } from "../contract.ts";
 import { createPostgresBackend, type PostgresBackend } from "./backend.ts";
-import { startTestDatabases, type TestDatabases } from "./testing.ts";
+import { startTestDatabases, type TestDatabases } from "./testing/databases.ts";
 
 const T0 = 1_790_000_000_000;
 

@@ -1,7 +1,7 @@
 import { postgresAvailable } from "@leafmesh/testkit/postgres";
 import { testBackend } from "@leafmesh/testkit/suites";
 import { afterAll, beforeAll, describe } from "vitest";
-import { startTestDatabases, type TestDatabases } from "./testing.ts";
+import { startTestDatabases, type TestDatabases } from "./testing/databases.ts";
 
 describe.skipIf(!postgresAvailable())("PostgreSQL", () => {
   let databases: TestDatabases;

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { Secret, silentLogger, systemClock } from "@leafmesh/protocol";
 import { type PostgresOptions, type PostgresServer, startPostgres } from "@leafmesh/testkit/postgres";
 import type { BackendUnderTest } from "@leafmesh/testkit/suites";
-import { createPostgresBackend, type PostgresBackend } from "./backend.ts";
+import { createPostgresBackend, type PostgresBackend } from "../backend.ts";
 
 const TEMPLATE = "template_of_tests";
 
