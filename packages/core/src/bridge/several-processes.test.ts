@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { postgresAvailable } from "@leafmesh/testkit/postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createSealer, SECRET_KEY_BYTES } from "../security/sealer.ts";
-import { startTestDatabases, type TestDatabases } from "../storage/postgres/testing.ts";
+import { startTestDatabases, type TestDatabases } from "../storage/postgres/testing/databases.ts";
 import { callsOnce, party, SEND_SMS } from "./testing/party.ts";
 
 describe.skipIf(!postgresAvailable())("a call of a declared tool, in a mesh of several processes", () => {
