@@ -111,7 +111,7 @@ if (strict && leftOut.length > 0) {
 if (only === undefined) {
   await run("Format and lint", "biome", ["check", "--error-on-warnings", "."]);
   await run("Types", "tsc", ["--noEmit"]);
-  await run("Unused code", "knip", []);
+  await run("Unused code", "knip", ["--no-config-hints"]);
   await run("Generated docs are up to date", process.execPath, [...source("scripts/docs.ts"), "--check"]);
 }
 await run("Tests", "vitest", ["run", ...(only ? ["--project", only] : []), ...passedOn]);
