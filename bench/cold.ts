@@ -2,7 +2,6 @@
  * From the start of a process to its first 200 of `/readyz`: empty servers, and `leafmesh run` of a mesh with one agent.
  * Interleaved within each repeat; only rows of one run may be compared.
  */
-import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
 import { createServer } from "node:net";
@@ -11,6 +10,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { BASELINE, type Candidate, candidates } from "./cold/candidates.ts";
+import { buildCommand } from "./lib/built-command.ts";
 import { type Child, startChild } from "./lib/child.ts";
 import { calm, describeMachine, rssMbOf } from "./lib/machine.ts";
 import { median, round, spread } from "./lib/statistics.ts";
@@ -45,15 +45,9 @@ export async function run(args: readonly string[]): Promise<void> {
   if (values.help) return console.log(USAGE);
   const only = values.only.split(",").filter((name) => name !== "");
   const chosen = candidates.filter(({ name }) => only.length === 0 || only.includes(name));
-  if (!values["no-build"]) build();
+  buildCommand({ build: !values["no-build"] });
   const samples = await measureAll(chosen, Number(values.repeats));
   report(chosen, samples);
-}
-
-function build(): void {
-  const script = resolve(import.meta.dirname, "../scripts/build.ts");
-  const { status } = spawnSync(process.execPath, ["--conditions=leafmesh-source", script], { stdio: "inherit" });
-  if (status !== 0) throw new Error("the build failed");
 }
 
 type Samples = ReadonlyMap<string, readonly Sample[]>;

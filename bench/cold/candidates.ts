@@ -1,5 +1,4 @@
 /** What is started: bare servers, and `leafmesh run` as it is published and from its sources. */
-import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 
 export interface Candidate {
@@ -44,7 +43,3 @@ export const candidates: readonly Candidate[] = [
     folder: "warm",
   },
 ];
-
-export function isBuilt(): boolean {
-  return existsSync(bundle);
-}
