@@ -1,5 +1,4 @@
 import { KeyObject, sign } from "node:crypto";
-import canonicalize from "canonicalize";
 import { describe, expect, it } from "vitest";
 import { createRingSigner, isRingFrom, type Ring, ringSchema } from "./ring.ts";
 
@@ -24,15 +23,6 @@ async function newSigner() {
   return createRingSigner((await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"])) as CryptoKeyPair);
 }
 
-/** What a runtime without a check of its own does: a page in a browser. */
-async function isRingFromInBrowsers(ring: Ring, key: { readonly x: string }): Promise<boolean> {
-  const { sig = "", ...signed } = ring;
-  const raw = Buffer.from(key.x, "base64url");
-  const publicKey = await crypto.subtle.importKey("raw", raw, "Ed25519", false, ["verify"]);
-  const bytes = new TextEncoder().encode(canonicalize(signed));
-  return crypto.subtle.verify("Ed25519", publicKey, Buffer.from(sig, "base64url"), bytes);
-}
-
 describe("a signed ring", () => {
   it("is recognised by the published key, whatever the order of its fields", async () => {
     const signer = await newSigner();
@@ -50,7 +40,6 @@ describe("a signed ring", () => {
     const ring = await atOnce.sign(unsigned);
     expect(ring).toEqual(await (await createRingSigner(pair)).sign(unsigned));
     expect(await isRingFrom(ring, [atOnce.key])).toBe(true);
-    expect(await isRingFromInBrowsers(ring, atOnce.key)).toBe(true);
   });
 
   it("survives the wire", async () => {

@@ -85,38 +85,23 @@ export async function isRingFrom(ring: Ring, keys: readonly MeshKey[]): Promise<
   const key = keys.find((candidate) => candidate.kid === ring.kid);
   if (!key || !ring.sig) return false;
   try {
-    const verify = await verifierOf(key);
-    return await verify(fromBase64Url(ring.sig), signedBytes(ring));
+    const publicKey = await importedKey(key);
+    return await crypto.subtle.verify("Ed25519", publicKey, fromBase64Url(ring.sig), signedBytes(ring));
   } catch {
     return false;
   }
 }
 
-type Bytes = Uint8Array<ArrayBuffer>;
-type Verify = (signature: Bytes, bytes: Bytes) => boolean | Promise<boolean>;
-
 /** By the key object itself: a device checks every ring with the same few, and a list that is let go takes them along. */
-const verifiers = new WeakMap<MeshKey, { readonly x: string; readonly verify: Promise<Verify> }>();
+const importedKeys = new WeakMap<MeshKey, { readonly x: string; readonly imported: Promise<CryptoKey> }>();
 
-function verifierOf(key: MeshKey): Promise<Verify> {
+function importedKey(key: MeshKey): Promise<CryptoKey> {
   const { x } = key;
-  const known = verifiers.get(key);
-  if (known?.x === x) return known.verify;
-  const verify = makeVerifier(x);
-  verifiers.set(key, { x, verify });
-  return verify;
-}
-
-/** Node checks at once, where WebCrypto's check waits for a thread; a bundler for browsers sees no import. */
-const nodeCrypto = globalThis.process?.getBuiltinModule?.("node:crypto");
-
-async function makeVerifier(x: string): Promise<Verify> {
-  if (nodeCrypto) {
-    const publicKey = nodeCrypto.createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
-    return (signature, bytes) => nodeCrypto.verify(null, bytes, publicKey, signature);
-  }
-  const publicKey = await crypto.subtle.importKey("raw", fromBase64Url(x), "Ed25519", false, ["verify"]);
-  return (signature, bytes) => crypto.subtle.verify("Ed25519", publicKey, signature, bytes);
+  const known = importedKeys.get(key);
+  if (known?.x === x) return known.imported;
+  const imported = crypto.subtle.importKey("raw", fromBase64Url(x), "Ed25519", false, ["verify"]);
+  importedKeys.set(key, { x, imported });
+  return imported;
 }
 
 function signedBytes(ring: Omit<Ring, "sig"> & { sig?: string | undefined }): Uint8Array<ArrayBuffer> {
