@@ -47,16 +47,22 @@ export function createUpgrades(context: UpgradeContext): Upgrades {
   };
   const webSockets = new WebSocketServer(options);
 
-  const admit = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+  /** Counts a socket as waiting until the answer is called. It must not keep the request, which it outlives. */
+  const startPending = (): (() => void) => {
     pending++;
     let isPending = true;
-    const settle = (): void => {
+    return () => {
       if (isPending) pending--;
       isPending = false;
     };
+  };
+
+  const admit = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    const settle = startPending();
     // A handshake that fails inside the library ends its socket and calls nobody.
     socket.once("close", settle);
     webSockets.handleUpgrade(request, socket, head, (webSocket) => {
+      socket.off("close", settle);
       const connection = new Connection(webSocket, socket, context, {
         settled: settle,
         gone: () => {

@@ -8,39 +8,57 @@ export interface EventQueue<Item> extends AsyncIterable<Item> {
 
 /** `limit` is how many items may wait for the reader. */
 export function createEventQueue<Item>(limit: number): EventQueue<Item> {
-  const items: Item[] = [];
-  let ended = false;
-  let wake: (() => void) | undefined;
+  return new Queue(limit);
+}
 
-  const signalReader = (): void => {
-    wake?.();
-    wake = undefined;
-  };
+/** Its own iterator and no generator: a reader that waits is all that most rooms are, for most of their life. */
+class Queue<Item> implements EventQueue<Item>, AsyncIterator<Item, undefined> {
+  readonly #limit: number;
+  readonly #items: Item[] = [];
+  #ended = false;
+  #waiting: ((result: IteratorResult<Item, undefined>) => void) | undefined;
 
-  return {
-    push(item) {
-      if (ended || items.length >= limit) return false;
-      items.push(item);
-      signalReader();
-      return true;
-    },
-    end(last) {
-      if (!ended && last !== undefined) items.push(last);
-      ended = true;
-      signalReader();
-    },
-    async *[Symbol.asyncIterator]() {
-      for (;;) {
-        const item = items.shift();
-        if (item !== undefined) {
-          yield item;
-          continue;
-        }
-        if (ended) return;
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    },
-  };
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  push(item: Item): boolean {
+    if (this.#ended) return false;
+    if (this.#waiting) this.#hand({ done: false, value: item });
+    else if (this.#items.length < this.#limit) this.#items.push(item);
+    else return false;
+    return true;
+  }
+
+  end(last?: Item): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    if (last !== undefined) this.#items.push(last);
+    if (this.#waiting) this.#hand(this.#next() ?? { done: true, value: undefined });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<Item, undefined>> {
+    const next = this.#next();
+    if (next) return Promise.resolve(next);
+    return new Promise((resolve) => {
+      this.#waiting = resolve;
+    });
+  }
+
+  /** `undefined` while there is nothing to read. */
+  #next(): IteratorResult<Item, undefined> | undefined {
+    const item = this.#items.shift();
+    if (item !== undefined) return { done: false, value: item };
+    return this.#ended ? { done: true, value: undefined } : undefined;
+  }
+
+  #hand(result: IteratorResult<Item, undefined>): void {
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    waiting?.(result);
+  }
 }

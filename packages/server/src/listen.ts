@@ -53,7 +53,7 @@ export async function listen(api: Api, options: ListenOptions): Promise<Listenin
   server.keepAliveTimeout = 65_000;
   server.maxRequestsPerSocket = 0;
   server.on("upgrade", (request, socket, head) => {
-    socket.on("error", () => socket.destroy());
+    socket.on("error", destroyOnError);
     if (options.services.some((service) => service.handleUpgrade?.(request, socket, head))) return;
     socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
   });
@@ -77,6 +77,11 @@ export async function listen(api: Api, options: ListenOptions): Promise<Listenin
       clearTimeout(cut);
     },
   };
+}
+
+/** Not a closure over the request, which would live as long as the socket. */
+function destroyOnError(this: Duplex): void {
+  this.destroy();
 }
 
 function explain(error: NodeJS.ErrnoException, { host, port }: ListenOptions): string {
