@@ -1,9 +1,11 @@
 /**
  * A whole ask over the LeafMesh room, from the tool call to the outcome, beside bare `ws` over the same hops; and one
  * message there and back over a room that is open. Once with the room in the mesh's process, once in a process of its own.
+ *
  * The hops of an ask, bare or not: ring, TCP and HTTP upgrade, hello, task, accepted and reply; with the room elsewhere
  * also its opening over HTTP and the mesh's own connection and hello. Bare hops keep nothing; one row stores the four
- * steps that an ask stores before it goes on. The mesh and the device are a process each. Interleaved within each repeat; only rows of one run may be compared.
+ * steps that an ask stores before it goes on. The mesh and the device are a process each. Interleaved within each repeat;
+ * only rows of one run may be compared.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -55,6 +57,8 @@ const GOALS: readonly { readonly row: Row; readonly beside: Row; readonly atMost
 const WARM_UP = 50;
 /** Between two asks, so that none waits for what the one before it left to be cleared away. */
 const PAUSE_MS = 5;
+/** Over an open room nothing is left to clear away, and a pause would measure how long processes take to wake. */
+const OPEN_ROOM: ReadonlySet<Row> = new Set(["echo", "rawEcho", "relayEcho", "rawRelayEcho"]);
 
 export async function run(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
@@ -150,7 +154,7 @@ async function measure(folder: string, repeats: number, asks: number): Promise<S
     for (let repeat = 1; repeat <= repeats; repeat++) {
       for (const row of Object.keys(ROWS) as Row[]) {
         await calm();
-        const times = await timed(rows[row], asks);
+        const times = await timed(rows[row], asks, OPEN_ROOM.has(row) ? undefined : PAUSE_MS);
         samples[row].push(times);
         console.error(`repeat ${repeat}, ${ROWS[row]}: p50 ${round(summarize(times).p50, 3)} ms`);
       }
@@ -168,10 +172,10 @@ function startNode(file: string, env: Readonly<Record<string, string>>) {
   return startChild(process.execPath, ["--conditions=leafmesh-source", join(import.meta.dirname, file)], { env });
 }
 
-async function timed(party: Party, asks: number): Promise<number[]> {
+async function timed(party: Party, asks: number, pauseMs?: number): Promise<number[]> {
   const times: number[] = [];
   for (let asked = 0; asked < asks; asked++) {
-    await pause(PAUSE_MS);
+    if (pauseMs !== undefined) await pause(pauseMs);
     const start = performance.now();
     await party.ask();
     times.push(performance.now() - start);
