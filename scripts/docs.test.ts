@@ -12,10 +12,13 @@ test("docs/mesh-yaml.md is what the code generates", () => {
 });
 
 describe("every mesh on a page is valid", () => {
-  /** The variables that a mesh needs, set to anything; those with a default are left to it. */
+  /** The variables that a mesh needs, set to anything of their kind; those with a default are left to it. */
   const envFor = (text: string): Record<string, string> =>
     Object.fromEntries(
-      [...text.matchAll(/\$\{([A-Z_][A-Z0-9_]*)\}/g)].map(([, name]) => [name, "a-value-of-some-length"]),
+      [...text.matchAll(/\$\{([A-Z_][A-Z0-9_]*)\}/g)].map(([, name]) => [
+        name,
+        name === "DATABASE_URL" ? "postgres://mesh:secret@db.example.com/mesh" : "a-value-of-some-length",
+      ]),
     );
   const isMesh = (text: string): boolean =>
     /^(agents|connections|models|server|storage|limits|entry_points):/m.test(text);
