@@ -4,7 +4,6 @@
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -12,6 +11,7 @@ import { parseArgs } from "node:util";
 import { BASELINE, type Candidate, candidates } from "./cold/candidates.ts";
 import { buildCommand } from "./lib/built-command.ts";
 import { type Child, startChild } from "./lib/child.ts";
+import { freePort } from "./lib/free-port.ts";
 import { calm, describeMachine, rssMbOf } from "./lib/machine.ts";
 import { median, round, spread } from "./lib/statistics.ts";
 import { markdownTable } from "./lib/table.ts";
@@ -119,17 +119,6 @@ function statusOf(port: number): Promise<number | undefined> {
       response.resume();
       response.once("end", () => answer(response.statusCode));
     }).once("error", reject);
-  });
-}
-
-function freePort(): Promise<number> {
-  return new Promise((answer, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => answer(typeof address === "object" && address !== null ? address.port : 0));
-    });
   });
 }
 

@@ -6,14 +6,14 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { buildCommand } from "./lib/built-command.ts";
 import { type Child, startChild } from "./lib/child.ts";
-import { describeMachine, rssMbOf } from "./lib/machine.ts";
+import { describeMachine } from "./lib/machine.ts";
 import { round, summarize } from "./lib/statistics.ts";
 import { markdownTable } from "./lib/table.ts";
 import { createCaller } from "./waiting/caller.ts";
+import { createInspector, type Memory } from "./waiting/memory.ts";
 import { ANSWER, type DevicesOptions } from "./waiting/protocol.ts";
 
 const USAGE = `npm run bench -- waiting [options]
@@ -22,8 +22,8 @@ const USAGE = `npm run bench -- waiting [options]
 
 const here = join(import.meta.dirname, "waiting");
 const DEVICES_PER_PROCESS = 2_500;
-/** Memory is read when it has not fallen for a while: a collector that finds nothing to do gives pages back. */
-const CALM_SECONDS = 12;
+/** Asks that a mesh has behind it before its memory is read. */
+const WARM_UP = 100;
 /** Long enough for all devices to join and hold their task. */
 const ANSWERED_TIMEOUT_S = 900;
 const UNANSWERED_BASE_S = 20;
@@ -31,12 +31,20 @@ const UNANSWERED_BASE_S = 20;
 const SLOWEST_STARTS_PER_SECOND = 100;
 const GOAL_KB = 8;
 
+/** Kilobytes for each of what a process holds. */
+interface Each {
+  readonly heapKb: number;
+  readonly rssKb: number;
+  /** With the garbage that getting there left behind. */
+  readonly rssWithGarbageKb: number;
+}
+
 interface Row {
   readonly asks: number;
-  /** Of an idle `ws` connection, in the same run. */
-  readonly socketKb: number;
-  /** Of a waiting ask, its socket included. */
-  readonly askKb: number;
+  /** An idle `ws` connection, in the same run. */
+  readonly socket: Each;
+  /** A waiting ask, its socket included. */
+  readonly ask: Each;
   readonly startSeconds: number;
   readonly settleSeconds: number;
   readonly latenessP50Ms: number;
@@ -57,18 +65,19 @@ export async function run(args: readonly string[]): Promise<void> {
   const command = buildCommand({ build: !values["no-build"] });
   const rows: Row[] = [];
   for (const asks of values.asks.split(",").map(Number)) {
-    const socketKb = await measureSockets(asks);
+    const socket = await measureSockets(asks);
     const answered = await measureAnswered(command, asks);
     const lateness = await measureUnanswered(command, asks);
-    rows.push({ asks, socketKb, ...answered, ...lateness });
+    rows.push({ asks, socket, ...answered, ...lateness });
   }
   report(rows);
 }
 
-/** Kilobytes that one idle connection takes in a server that does nothing else. */
-async function measureSockets(count: number): Promise<number> {
+/** One idle connection in a server that does nothing else. */
+async function measureSockets(count: number): Promise<Each> {
   const script = join(here, "idle-sockets.ts");
-  const server = startChild(process.execPath, [script], { env: { ROLE: "server" } });
+  const inspector = await createInspector();
+  const server = startChild(process.execPath, [inspector.argument, script], { env: { ROLE: "server" } });
   const clients: Child[] = [];
   try {
     const { port } = await server.nextJson();
@@ -79,10 +88,10 @@ async function measureSockets(count: number): Promise<number> {
       clients.push(client);
       await client.nextJson();
     };
-    await open(20);
-    const before = await calmRssMb(server.pid);
+    await open(WARM_UP);
+    const before = await inspector.measure(server.pid);
     for (const { count: some } of inGroups(count)) await open(some);
-    return kilobytesEach(before, await calmRssMb(server.pid), count);
+    return difference(before, await inspector.measure(server.pid), count);
   } finally {
     await stopAll([...clients, server]);
   }
@@ -91,17 +100,17 @@ async function measureSockets(count: number): Promise<number> {
 async function measureAnswered(
   command: string,
   asks: number,
-): Promise<Pick<Row, "askKb" | "startSeconds" | "settleSeconds">> {
+): Promise<Pick<Row, "ask" | "startSeconds" | "settleSeconds">> {
   return withMesh(command, ANSWERED_TIMEOUT_S, async (mesh) => {
-    const warmUp = await mesh.holdTasks(0, 50);
+    const warmUp = await mesh.holdTasks(0, WARM_UP);
     warmUp.answer();
     await warmUp.closed();
     await warmUp.stop();
-    const before = await calmRssMb(mesh.pid);
+    const before = await mesh.memory();
     const startedAt = performance.now();
-    const devices = await mesh.holdTasks(50, asks);
+    const devices = await mesh.holdTasks(WARM_UP, asks);
     const startSeconds = (performance.now() - startedAt) / 1000;
-    const askKb = kilobytesEach(before, await calmRssMb(mesh.pid), asks);
+    const ask = difference(before, await mesh.memory(), asks);
     const answeredAt = Date.now();
     devices.answer();
     const settleSeconds = ((await devices.closed()) - answeredAt) / 1000;
@@ -109,7 +118,7 @@ async function measureAnswered(
     const wrong = outcomes.filter(({ outcome }) => outcome !== "done");
     if (wrong.length > 0) throw new Error(`${wrong.length} of ${asks} asks were not answered: ${wrong[0]?.outcome}`);
     await devices.stop();
-    return { askKb, startSeconds, settleSeconds };
+    return { ask, startSeconds, settleSeconds };
   });
 }
 
@@ -139,7 +148,7 @@ interface HeldTasks {
 }
 
 interface MeshUnderTest {
-  readonly pid: number;
+  memory(): Promise<Memory>;
   /** Lets `count` devices be asked, and resolves when each holds its task. */
   holdTasks(first: number, count: number): Promise<HeldTasks>;
   outcomesOf: ReturnType<typeof createCaller>["outcomesOf"];
@@ -152,13 +161,14 @@ async function withMesh<Result>(
 ): Promise<Result> {
   const folder = mkdtempSync(join(tmpdir(), "leafmesh-bench-"));
   const args = ["run", join(here, "mesh.yaml"), "--port", "0", "--no-watch", "--json", "--grace", "0"];
-  const mesh = startChild(process.execPath, [command, ...args], {
+  const inspector = await createInspector();
+  const mesh = startChild(process.execPath, [inspector.argument, command, ...args], {
     env: { BENCH_FOLDER: folder, REPLY_TIMEOUT: String(replyTimeoutS) },
   });
   const caller = createCaller(String((await mesh.nextJson()).url));
   try {
     return await measure({
-      pid: mesh.pid,
+      memory: () => inspector.measure(mesh.pid),
       outcomesOf: caller.outcomesOf,
       async holdTasks(first, count) {
         const holders = inGroups(count).map((group) => {
@@ -208,18 +218,13 @@ function inGroups(count: number): readonly { readonly first: number; readonly co
   });
 }
 
-/** The least of what a process holds while nothing happens. */
-async function calmRssMb(pid: number): Promise<number> {
-  let least = rssMbOf(pid);
-  for (let second = 0; second < CALM_SECONDS; second++) {
-    await pause(1000);
-    least = Math.min(least, rssMbOf(pid));
-  }
-  return least;
-}
-
-function kilobytesEach(beforeMb: number, afterMb: number, count: number): number {
-  return ((afterMb - beforeMb) * 1024) / count;
+function difference(before: Memory, after: Memory, count: number): Each {
+  const each = (from: number, to: number): number => ((to - from) * 1024) / count;
+  return {
+    heapKb: each(before.heapMb, after.heapMb),
+    rssKb: each(before.rssMb, after.rssMb),
+    rssWithGarbageKb: each(before.rssMb, after.rssBeforeMb),
+  };
 }
 
 function report(rows: readonly Row[]): void {
@@ -229,20 +234,28 @@ function report(rows: readonly Row[]): void {
     markdownTable(
       [
         "asks",
-        "KB of an idle ws",
-        "KB of a waiting ask",
-        "KB beside its socket",
-        "all waiting after, s",
-        "all settled in, s",
+        "ws: heap KB",
+        "RSS KB",
+        "ask: heap KB",
+        "RSS KB",
+        "own: heap KB",
+        "RSS KB",
+        "with garbage",
+        "all waiting, s",
+        "all settled, s",
         "late p50 ms",
-        "p99 ms",
-        "worst ms",
+        "p99",
+        "worst",
       ],
-      rows.map((row) => [
-        `${row.asks}`,
-        `${round(row.socketKb)}`,
-        `${round(row.askKb)}`,
-        `${round(row.askKb - row.socketKb)}`,
+      rows.map(({ asks, socket, ask, ...row }) => [
+        `${asks}`,
+        `${round(socket.heapKb)}`,
+        `${round(socket.rssKb)}`,
+        `${round(ask.heapKb)}`,
+        `${round(ask.rssKb)}`,
+        `${round(ask.heapKb - socket.heapKb)}`,
+        `${round(ask.rssKb - socket.rssKb)}`,
+        `${round(ask.rssWithGarbageKb - socket.rssWithGarbageKb)}`,
         `${round(row.startSeconds)}`,
         `${round(row.settleSeconds)}`,
         `${round(row.latenessP50Ms)}`,
@@ -252,8 +265,8 @@ function report(rows: readonly Row[]): void {
     ),
   );
   console.log("");
-  for (const { asks, askKb, socketKb } of rows) {
-    const own = askKb - socketKb;
+  for (const { asks, ask, socket } of rows) {
+    const own = ask.rssKb - socket.rssKb;
     console.log(`${own <= GOAL_KB ? "met   " : "MISSED"} ${asks} asks: ${round(own)} KB each (at most ${GOAL_KB})`);
   }
   const folder = resolve(import.meta.dirname, "results");
