@@ -23,7 +23,7 @@ const USAGE = `npm run bench -- waiting [options]
 const here = join(import.meta.dirname, "waiting");
 const DEVICES_PER_PROCESS = 2_500;
 /** Asks that a mesh has behind it before its memory is read. */
-const WARM_UP = 100;
+const WARM_UP = 1_000;
 /** Long enough for all devices to join and hold their task. */
 const ANSWERED_TIMEOUT_S = 900;
 const UNANSWERED_BASE_S = 20;
