@@ -6,6 +6,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { buildCommand } from "./lib/built-command.ts";
 import { type Child, startChild } from "./lib/child.ts";
@@ -24,6 +25,8 @@ const here = join(import.meta.dirname, "waiting");
 const DEVICES_PER_PROCESS = 2_500;
 /** Asks that a mesh has behind it before its memory is read. */
 const WARM_UP = 1_000;
+/** After this nothing is left of an ask that has ended: its sockets are closed, its timers have run out. */
+const AFTER_WARM_UP_MS = 6_000;
 /** Long enough for all devices to join and hold their task. */
 const ANSWERED_TIMEOUT_S = 900;
 const UNANSWERED_BASE_S = 20;
@@ -106,6 +109,7 @@ async function measureAnswered(
     warmUp.answer();
     await warmUp.closed();
     await warmUp.stop();
+    await pause(AFTER_WARM_UP_MS);
     const before = await mesh.memory();
     const startedAt = performance.now();
     const devices = await mesh.holdTasks(WARM_UP, asks);
