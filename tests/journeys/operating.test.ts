@@ -89,6 +89,13 @@ describe("leafmesh run", () => {
     expect(resultsIn((await pending).reply)[0]).toMatchObject({ outcome: "done" });
   });
 
+  it("sees a change that comes at once after the start, before it watches", async () => {
+    const mesh = keep(await startMesh({ yaml: yaml() }));
+    writeFileSync(join(mesh.folder, "mesh.yaml"), yaml("", ', deny: ["battery.*"]'));
+    await mesh.waitFor("reloaded");
+    expect(mesh.lines.filter(({ event }) => event === "reloaded")).toHaveLength(1);
+  });
+
   it("keeps its data to itself", async () => {
     const mesh = keep(await startMesh({ yaml: yaml() }));
     const data = join(mesh.folder, ".leafmesh");

@@ -13,6 +13,9 @@ import { providerRegistry } from "../registry.ts";
 import { type RunningMesh, startMesh } from "../runtime/start-mesh.ts";
 import { version } from "../version.ts";
 
+/** The first requests go before the watcher: loading it and the file again takes as long as a third of the start. */
+const WATCH_AFTER_MS = 250;
+
 export interface RunOptions {
   readonly file: string;
   readonly host?: string | undefined;
@@ -61,20 +64,20 @@ export async function run(options: RunOptions, context: CliContext): Promise<Exi
   );
   announce(loaded.mesh, mesh, options, context);
 
-  const watch = options.watch
-    ? await watchMesh(options.file, {
-        ...loading,
-        logger,
-        onChange(changed) {
-          report(changed, context);
-          if (changed.ok) {
-            mesh.swap(changed.mesh);
-            logger.info("mesh.yaml was reloaded; conversations under way keep the old one", { file: options.file });
-          } else logger.warn("mesh.yaml was not reloaded: it is not valid; the old one stays", { file: options.file });
-          event(options, context, { event: changed.ok ? "reloaded" : "reload_refused" });
-        },
-      })
-    : undefined;
+  const onChange = (changed: LoadedMesh): void => {
+    report(changed, context);
+    if (changed.ok) {
+      mesh.swap(changed.mesh);
+      logger.info("mesh.yaml was reloaded; conversations under way keep the old one", { file: options.file });
+    } else logger.warn("mesh.yaml was not reloaded: it is not valid; the old one stays", { file: options.file });
+    event(options, context, { event: changed.ok ? "reloaded" : "reload_refused" });
+  };
+  if (options.watch) await elapsed(WATCH_AFTER_MS, context.signal);
+  const watch =
+    options.watch && !context.signal.aborted
+      ? await watchMesh(options.file, { ...loading, logger, onChange })
+      : undefined;
+  if (watch && !isSameMesh(watch.first, loaded.mesh)) onChange(watch.first);
 
   await aborted(context.signal);
   if (context.isTerminal) writeLine(context.stderr, `\nstopping, within ${options.grace} s (again: at once)`);
@@ -138,6 +141,26 @@ function canResolve(packageName: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** Whether the file still says what the mesh was started with. */
+function isSameMesh(now: LoadedMesh, started: Mesh): boolean {
+  return now.ok && now.mesh.digest === started.digest;
+}
+
+/** Resolves after `ms`, or when `signal` is aborted before. */
+function elapsed(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = systemClock.schedule(ms, resolve);
+    signal.addEventListener(
+      "abort",
+      () => {
+        timer.cancel();
+        resolve();
+      },
+      { once: true },
+    );
+  });
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -1,5 +1,6 @@
 /** Key files: made once, with mode 0600, whole or not at all. */
-import { link, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { readFileSync, statSync } from "node:fs";
+import { link, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { makePrivateFolder } from "./private-files.ts";
 
@@ -16,10 +17,13 @@ export class KeyFileError extends Error {
 
 const LARGEST_KEY_FILE = 4096;
 
-/** The text of the key file; `undefined` when there is none. Refuses a file that others may read. */
+/**
+ * The text of the key file; `undefined` when there is none. Refuses a file that others may read. Reads at once: a mesh
+ * that starts has nothing else to do, and for a file this small the way through the thread pool is the longer part.
+ */
 export async function readKeyFile(path: string): Promise<string | undefined> {
   try {
-    const { mode, size } = await stat(path);
+    const { mode, size } = statSync(path);
     if (process.platform !== "win32" && (mode & 0o077) !== 0) {
       const shown = (mode & 0o777).toString(8).padStart(4, "0");
       throw new KeyFileError(
@@ -28,7 +32,7 @@ export async function readKeyFile(path: string): Promise<string | undefined> {
       );
     }
     if (size > LARGEST_KEY_FILE) throw new KeyFileError(path, `has ${size} bytes, which no key file has`);
-    return (await readFile(path, "utf8")).trim();
+    return readFileSync(path, "utf8").trim();
   } catch (error) {
     if (isCode(error, "ENOENT")) return undefined;
     if (error instanceof KeyFileError) throw error;
