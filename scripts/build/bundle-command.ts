@@ -1,6 +1,6 @@
 /** The `leafmesh` command as a bundle: one file for each part that is loaded by itself. Why: docs/decisions/start-up.md */
 import { chmodSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { build, type Metafile } from "esbuild";
 import { builtInModules } from "./built-in-modules.ts";
 import { lazyCommonJs, refuseNamelessFiles } from "./lazy-common-js.ts";
@@ -36,8 +36,6 @@ export async function bundleCommand(folder: string, outdir: string): Promise<Bun
     legalComments: "none",
     conditions: ["leafmesh-source"],
     external,
-    // The same code as ES modules, which need not all be evaluated to parse one file.
-    alias: { yaml: resolve(folder, "../core/node_modules/yaml/browser/index.js") },
     chunkNames: "chunks/[name]-[hash]",
     plugins: [builtInModules, lazyCommonJs(["undici"])],
     logLevel: "warning",
