@@ -234,10 +234,9 @@ export class AskRun {
   }
 
   #enter(room: Room, notifier: NotifierHandle, rooms: RoomHandle): void {
-    const { askId, invocation, replyTimeoutMs } = this.plan;
-    const expiresAtMs = Math.ceil(this.#wallSeconds(this.#joinByMs + replyTimeoutMs) * 1000);
+    const { askId, invocation } = this.plan;
     const { sessionId } = invocation;
-    const upload = this.#services.uploads?.open({ callId: askId, sessionId, expiresAtMs, notifier: notifier.provider });
+    const upload = this.#services.uploads?.open({ callId: askId, sessionId, notifier: notifier.provider });
     this.#reach = { room, notifier, rooms, upload };
     this.#loop.expect(this.#read(room), () => {});
     this.#loop.tell({ type: "room_opened", refusal: findOversize(this.plan, upload, room.maxTaskBytes) });

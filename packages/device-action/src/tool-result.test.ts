@@ -41,7 +41,6 @@ describe("the content", { timeout: 30_000 }, () => {
 });
 
 describe("files that a device brought", () => {
-  const closed: string[] = [];
   const uploads: AskUploads = {
     open: () => undefined,
     async find(callId, name) {
@@ -52,7 +51,6 @@ describe("files that a device brought", () => {
       if (name === "broken") throw new Error("the store is down");
       return name === "log.txt" ? { id: "upl_2" } : undefined;
     },
-    close: (callId) => void closed.push(callId),
   };
   const facts = { uploads, logger: silentLogger, maxCharacters: 30_000 };
   const toolResult = (data: AskResult["data"], callId: string | undefined = "ask_1") =>

@@ -229,11 +229,7 @@ class DeviceActionTool implements Tool {
     const end = await run.ended;
     signal.removeEventListener("abort", onAbort);
     asks.end(run, release);
-    try {
-      return await this.#toResult(end);
-    } finally {
-      this.#context.uploads?.close(run.plan.askId);
-    }
+    return this.#toResult(end);
   }
 
   /** Nobody is rung. It is stored all the same, with its result, so that an operator finds it among the asks. */

@@ -13,20 +13,16 @@ export interface BroughtFile {
 export interface UploadRequest {
   readonly callId: string;
   readonly sessionId: string;
-  /** Wall clock. */
-  readonly expiresAtMs: number;
   /** Provider that rings the device, for a mesh that some devices reach only through loopback. */
   readonly notifier: string;
 }
 
 export interface AskUploads {
   /**
-   * Lets the ask's device bring a file until {@link close}, or until it expires. `undefined` when the device has no
-   * address to reach the mesh at: the task then offers no uploads.
+   * Lets the ask's device bring a file until the ask has its outcome. `undefined` when the device has no address to reach
+   * the mesh at: the task then offers no uploads.
    */
   open(ask: UploadRequest): UploadTarget | undefined;
   /** The file that the ask's device brought under `name`. */
   find(callId: string, name: string): Promise<BroughtFile | undefined>;
-  /** Voids the ask's token. Called once the ask has its outcome and its files were found. */
-  close(callId: string): void;
 }

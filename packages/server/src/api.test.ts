@@ -1,5 +1,6 @@
 import { createConnection } from "node:net";
 import type { Model } from "@leafmesh/core";
+import { aCall, aRun, aWait } from "@leafmesh/testkit/suites";
 import { afterEach, describe, expect, it } from "vitest";
 import { startTestServer, type TestServer, type TestServerOptions } from "./test-server.ts";
 
@@ -386,12 +387,14 @@ describe("uploads", () => {
 
   async function offered(server: TestServer): Promise<{ path: string; token: string }> {
     const { body } = await server.call("POST", "/api/sessions", { json: {} });
-    const offer = server.uploads.offer({
-      callId: "ask_1",
-      sessionId: body.session_id,
-      expiresAtMs: Date.now() + 60_000,
-    });
-    if (!offer) throw new Error("no offer");
+    const run = aRun("run_1", body.session_id);
+    const wait = aWait("wait_1", run, ["ask_1"]);
+    await server.backend.commit([
+      { kind: "run.create", run },
+      { kind: "wait.create", wait },
+      { kind: "call.create", call: aCall("ask_1", wait, { state: "offered" }) },
+    ]);
+    const offer = server.uploads.offer({ callId: "ask_1", sessionId: body.session_id });
     return { path: offer.target.path, token: offer.target.token.reveal() };
   }
 

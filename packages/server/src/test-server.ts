@@ -107,7 +107,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const backend = createEmbeddedBackend({ path: ":memory:", durable: false, clock, logger: silentLogger });
   await backend.migrate();
   const sealer = createSealer(new Uint8Array(32));
-  const uploads = createUploads({ backend, sealer, clock, newId: randomId, maxBytes: 64 * 1024 });
+  const uploads = createUploads({ backend, sealer, clock, maxBytes: 64 * 1024 });
   const model: Model = {
     answer:
       options.answer ??

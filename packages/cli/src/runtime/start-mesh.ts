@@ -123,7 +123,7 @@ async function assemble(
     return pool;
   };
 
-  const uploads = createUploads({ backend, sealer, clock, newId, maxBytes: MAX_UPLOAD_BYTES });
+  const uploads = createUploads({ backend, sealer, clock, maxBytes: MAX_UPLOAD_BYTES });
   const engine = createEngine({
     mesh,
     backend,

@@ -26,8 +26,8 @@ export function askUploads(uploads: Uploads, addresses: MeshAddresses): AskUploa
   return {
     open(ask) {
       const base = addresses.publicUrl() ?? (ask.notifier === "direct" ? addresses.loopbackUrl() : undefined);
-      const offer = base === undefined ? undefined : uploads.offer(ask);
-      if (!offer) return undefined;
+      if (base === undefined) return undefined;
+      const offer = uploads.offer(ask);
       return {
         url: base + offer.target.path,
         token: offer.target.token.reveal(),
@@ -41,7 +41,6 @@ export function askUploads(uploads: Uploads, addresses: MeshAddresses): AskUploa
       const base64 = Buffer.from(file.bytes).toString("base64");
       return { id: file.id, image: { type: "image", mediaType: file.mediaType, base64 } };
     },
-    close: (callId) => uploads.withdraw(callId),
   };
 }
 

@@ -83,7 +83,10 @@ export function createSealer(key: Uint8Array): Sealer {
   function open(sealed: Uint8Array, context: string): Uint8Array<ArrayBuffer>;
   function open(sealed: string | Uint8Array, context: string): string | Uint8Array<ArrayBuffer> {
     if (typeof sealed !== "string") return openBytes(sealed, context);
-    return Buffer.from(openBytes(Buffer.from(sealed, "base64url"), context)).toString("utf8");
+    const bytes = Buffer.from(sealed, "base64url");
+    // Decoding skips what is no base64: only the very text that was sealed opens.
+    const exact = bytes.toString("base64url") === sealed;
+    return Buffer.from(openBytes(exact ? bytes : new Uint8Array(), context)).toString("utf8");
   }
 
   return { seal, open };

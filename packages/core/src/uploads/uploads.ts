@@ -1,7 +1,7 @@
-import { type Clock, type NewId, Secret } from "@leafmesh/protocol";
-import type { Sealer } from "../security/sealer.ts";
-import { hashToken, tokensMatch } from "../security/tokens.ts";
-import type { Backend, UploadRecord } from "../storage/contract.ts";
+import { createHash } from "node:crypto";
+import { type Clock, Secret } from "@leafmesh/protocol";
+import { SealError, type Sealer } from "../security/sealer.ts";
+import { type Backend, type CallState, OPEN_CALL_STATES, type UploadRecord } from "../storage/contract.ts";
 import { checkedMediaType } from "./media-types.ts";
 
 /** The address and the one-use token that travel with a task. The address is a path below the mesh's public one. */
@@ -24,7 +24,7 @@ export type UploadRefusal = "bad_token" | "used" | "expired" | "too_large" | "ba
 
 export type AcceptedUpload =
   | { readonly ok: true; readonly uploadId: string; readonly size: number }
-  /** `expired` also when the session has ended. After any other refusal than `used` the token is still good. */
+  /** `expired`: the call or its session has ended. After any other refusal than `used` the token is still good. */
   | { readonly ok: false; readonly code: UploadRefusal };
 
 export interface OpenedUpload {
@@ -37,28 +37,20 @@ export interface OpenedUpload {
 }
 
 /**
- * Files that devices bring beside their replies. Tokens are held hashed and in this process alone: a restart voids
- * them, as it ends the asks that they belong to. Files lie sealed in the store until their session ends.
+ * Files that devices bring beside their replies, one a call. Every process of a mesh takes them, before and after a
+ * restart: a token says by itself whose it is, and is good while its call is open. Files lie sealed in the store until
+ * their session ends.
  */
 export interface Uploads {
   /** Bytes that one file may have. */
   readonly maxBytes: number;
-  /**
-   * Lets the call's device bring one file, until `expiresAtMs` (wall clock) or {@link Uploads.withdraw}. A second offer
-   * for the same call replaces the first. `undefined` when too many offers are open in this process.
-   */
-  offer(call: {
-    readonly callId: string;
-    readonly sessionId: string;
-    readonly expiresAtMs: number;
-  }): UploadOffer | undefined;
-  /** Voids the call's token and forgets what {@link Uploads.find} knows of it. The stored file stays. */
-  withdraw(callId: string): void;
-  /** Whether the token would be taken now; to be asked before a body is read. */
-  expects(callId: string, token: string): boolean;
+  /** Lets the call's device bring one file, until the call is settled. */
+  offer(call: { readonly callId: string; readonly sessionId: string }): UploadOffer;
+  /** Whether the token would be taken now; to be asked before a body is read. Throws `StorageError`. */
+  expects(callId: string, token: string): Promise<boolean>;
   /** Checks and stores the file. Throws `StorageError` when the store fails; the token is good for another try then. */
   accept(upload: BroughtUpload): Promise<AcceptedUpload>;
-  /** The file that the call's device brought under `name`, while the call's offer is known here. */
+  /** The file that the call's device brought under `name`. */
   find(callId: string, name: string): Promise<OpenedUpload | undefined>;
   /** `undefined` when there is none, or its session has ended. Throws `SealError` when it does not open. */
   open(uploadId: string): Promise<OpenedUpload | undefined>;
@@ -68,60 +60,34 @@ export interface UploadsOptions {
   readonly backend: Backend;
   readonly sealer: Sealer;
   readonly clock: Clock;
-  readonly newId: NewId;
   readonly maxBytes: number;
 }
 
-interface Offered {
-  readonly sessionId: string;
-  readonly tokenHash: string;
-  /** On the monotonic clock. */
-  readonly expiresAt: number;
-  taken: boolean;
-  brought: { readonly name: string; readonly uploadId: string } | undefined;
-}
-
-const MOST_OFFERS = 10_000;
-/** An offer is remembered a while beyond its end: a reply that came in time may still be read. */
-const REMEMBERED_MS = 5 * 60_000;
+const OPEN_STATES: ReadonlySet<CallState> = new Set(OPEN_CALL_STATES);
 const NAME = /^(?!\.+$)[A-Za-z0-9._-]{1,64}$/;
 
-export function createUploads({ backend, sealer, clock, newId, maxBytes }: UploadsOptions): Uploads {
-  const offers = new Map<string, Offered>();
-
-  const sweep = (): void => {
-    const forgottenBefore = clock.monotonicMs() - REMEMBERED_MS;
-    for (const [callId, { expiresAt }] of offers) {
-      if (expiresAt < forgottenBefore) offers.delete(callId);
+export function createUploads({ backend, sealer, clock, maxBytes }: UploadsOptions): Uploads {
+  /** Whose token it is; `undefined` when it is not the call's. */
+  const sessionOf = (callId: string, token: string): string | undefined => {
+    try {
+      return sealer.open(token, tokenContext(callId));
+    } catch (error) {
+      if (error instanceof SealError) return undefined;
+      throw error;
     }
   };
 
-  /** The offer, when the token is its own. */
-  const offerFor = (callId: string, token: string): Offered | undefined => {
-    const offered = offers.get(callId);
-    // Compared even when there is no such call, so that the time does not tell which calls exist.
-    const matches = tokensMatch(offered?.tokenHash ?? "", hashToken(token));
-    return matches ? offered : undefined;
+  const isOpen = async (callId: string): Promise<boolean> => {
+    const call = await backend.call(callId);
+    return call !== undefined && OPEN_STATES.has(call.state);
   };
 
-  const isExpired = (offered: Offered): boolean => clock.monotonicMs() > offered.expiresAt;
-
-  const check = (upload: BroughtUpload, offered: Offered | undefined) => {
-    if (!offered) return refused("bad_token");
-    if (offered.taken) return refused("used");
-    if (isExpired(offered)) return refused("expired");
+  const check = (upload: BroughtUpload) => {
     if (!NAME.test(upload.name)) return refused("bad_name");
     if (upload.content.length > maxBytes) return refused("too_large");
     const mediaType = checkedMediaType(upload.mediaType, upload.content);
     if (!mediaType) return refused("bad_type");
-    return { ok: true, offered, mediaType } as const;
-  };
-
-  const store = async (record: UploadRecord): Promise<boolean> => {
-    const stored = await backend.commit([{ kind: "upload.create", upload: record }]);
-    if (stored.committed) return true;
-    if (stored.reason === "exists") throw new Error(`the upload id ${record.id} is taken`);
-    return false;
+    return { ok: true, mediaType } as const;
   };
 
   const open = async (uploadId: string): Promise<OpenedUpload | undefined> => {
@@ -134,54 +100,34 @@ export function createUploads({ backend, sealer, clock, newId, maxBytes }: Uploa
   return {
     maxBytes,
 
-    offer({ callId, sessionId, expiresAtMs }) {
-      if (offers.size >= MOST_OFFERS) sweep();
-      if (offers.size >= MOST_OFFERS && !offers.has(callId)) return undefined;
-      const token = newId("upt");
-      offers.set(callId, {
-        sessionId,
-        tokenHash: hashToken(token),
-        expiresAt: clock.monotonicMs() + (expiresAtMs - clock.nowMs()),
-        taken: false,
-        brought: undefined,
-      });
-      return { target: { path: `/api/asks/${callId}/uploads`, token: new Secret(token) }, maxBytes };
+    offer({ callId, sessionId }) {
+      const token = new Secret(sealer.seal(sessionId, tokenContext(callId)));
+      return { target: { path: `/api/asks/${callId}/uploads`, token }, maxBytes };
     },
 
-    withdraw(callId) {
-      offers.delete(callId);
+    async expects(callId, token) {
+      if (sessionOf(callId, token) === undefined || !(await isOpen(callId))) return false;
+      return (await backend.upload(uploadIdOf(callId))) === undefined;
     },
 
-    expects(callId, token) {
-      const offered = offerFor(callId, token);
-      return offered !== undefined && !offered.taken && !isExpired(offered);
-    },
-
-    async accept(upload) {
-      const checked = check(upload, offerFor(upload.callId, upload.token));
+    async accept({ callId, name, token, mediaType, content }) {
+      const sessionId = sessionOf(callId, token);
+      if (sessionId === undefined) return refused("bad_token");
+      const checked = check({ callId, name, token, mediaType, content });
       if (!checked.ok) return checked;
-      const { offered, mediaType } = checked;
-      const { callId, name, content } = upload;
-      const { sessionId } = offered;
-      const id = newId("upl");
-      offered.taken = true;
-      try {
-        const createdAt = clock.nowMs();
-        const stored = await store(
-          sealedUpload(sealer, { id, sessionId, callId, name, mediaType, content, createdAt }),
-        );
-        if (!stored) return refused("expired");
-      } catch (error) {
-        offered.taken = false;
-        throw error;
-      }
-      offered.brought = { name, uploadId: id };
-      return { ok: true, uploadId: id, size: content.length };
+      if (!(await isOpen(callId))) return refused("expired");
+      const upload = sealedUpload(sealer, {
+        ...{ id: uploadIdOf(callId), sessionId, callId, name, mediaType: checked.mediaType, content },
+        createdAt: clock.nowMs(),
+      });
+      const stored = await backend.commit([{ kind: "upload.create", upload }]);
+      if (!stored.committed) return refused(stored.reason === "exists" ? "used" : "expired");
+      return { ok: true, uploadId: upload.id, size: content.length };
     },
 
     async find(callId, name) {
-      const brought = offers.get(callId)?.brought;
-      return brought?.name === name ? open(brought.uploadId) : undefined;
+      const upload = await open(uploadIdOf(callId));
+      return upload?.name === name ? upload : undefined;
     },
 
     open,
@@ -204,4 +150,14 @@ function refused(code: UploadRefusal) {
 /** What an upload's sealed content is bound to. */
 function context(sessionId: string, uploadId: string): string {
   return `upload:${sessionId}:${uploadId}`;
+}
+
+/** What a token is bound to. */
+function tokenContext(callId: string): string {
+  return `upload_token:${callId}`;
+}
+
+/** The same for every process, so that the store itself lets a call have one file. */
+function uploadIdOf(callId: string): string {
+  return `upl_${createHash("sha256").update(callId).digest("base64url").slice(0, 22)}`;
 }

@@ -114,7 +114,7 @@ export function askRoutes(api: ApiDependencies): readonly Route[] {
       async handle({ params, incoming, outgoing }) {
         const token = /^Bearer ([A-Za-z0-9_-]{1,256})$/.exec(incoming.headers.authorization ?? "")?.[1];
         const callId = params.ask_id ?? "";
-        if (!token || !api.uploads.expects(callId, token)) throw refusedUpload("bad_token", outgoing);
+        if (!token || !(await api.uploads.expects(callId, token))) throw refusedUpload("bad_token", outgoing);
         const content = await readBytes(incoming, api.uploads.maxBytes);
         const stored = await api.uploads.accept({
           callId,
