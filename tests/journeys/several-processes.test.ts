@@ -121,6 +121,24 @@ ${more}agents:
     ]);
   });
 
+  it("a client's tool is called for a run on A, seen on B's stream and answered through C, once", async () => {
+    const [a, b, c] = await Promise.all([meshes.start(), meshes.start(), meshes.start()]);
+    const beep = { tool_id: "device_beep", description: "Beep once.", parameters: { type: "object" } };
+    const sessionId = await open(a, { context: { device_tools: [beep] } });
+    const stream = await readStream(b.url, sessionId, { "x-mewbo-capabilities": "device_control" });
+    const runId = await say(a, sessionId, callFor({ tool: "device_beep" }));
+    const frame = await stream.waitFor("the call", ({ type }) => type === "device_tool_call");
+    const { call_id: callId, call_token } = frame.payload;
+    const path = `/api/sessions/${sessionId}/device_tools/${String(callId)}/result`;
+    const answers = await Promise.all(
+      [c, a, b].map((mesh) => mesh.call("POST", path, { call_token, status: "ok", result: { beeped: true } })),
+    );
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+    await stream.waitFor("the run's end", ({ type, payload }) => type === "run.finished" && payload.run_id === runId);
+    expect(resultsIn(await lastReply(c, sessionId))).toEqual([{ status: "ok", result: { beeped: true } }]);
+    await stream.close();
+  });
+
   it("an ask of one process is cancelled through another", async () => {
     const [a, b] = await Promise.all([meshes.start(), meshes.start()]);
     const device = await attach(b.url, "late=8000");

@@ -16,9 +16,13 @@ export interface ReadStream {
   close(): Promise<void>;
 }
 
-export async function readStream(meshUrl: string, sessionId: string): Promise<ReadStream> {
+export async function readStream(
+  meshUrl: string,
+  sessionId: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<ReadStream> {
   const closing = new AbortController();
-  const response = await fetch(`${meshUrl}/api/sessions/${sessionId}/stream`, { signal: closing.signal });
+  const response = await fetch(`${meshUrl}/api/sessions/${sessionId}/stream`, { headers, signal: closing.signal });
   if (!response.ok || !response.body) throw new Error(`the stream was refused: ${response.status}`);
   const frames: ReadFrame[] = [];
   const parser = createParser({

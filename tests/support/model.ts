@@ -1,8 +1,9 @@
 /** A model that does what the message says, behind a server that refuses what a real provider refuses. */
 import { type OpenAIServer, startOpenAIServer } from "@leafmesh/testkit";
 
-/** Arguments of a `device_action` call. */
+/** Arguments of a `device_action` call, or of a call of another `tool`. */
 export interface Wanted {
+  readonly tool?: string;
   readonly device?: string;
   readonly action?: string;
   readonly inputs?: unknown;
@@ -48,7 +49,7 @@ export async function startObedientModel({ before }: ObedientModelOptions = {}):
       const text = said.findLast((message) => message.role === "user")?.content;
       if (typeof text !== "string" || !text.startsWith("CALL ")) return { content: `You said: ${String(text)}` };
       const wanted = JSON.parse(text.slice("CALL ".length)) as readonly Wanted[];
-      return { toolCalls: wanted.map((each) => ({ name: "device_action", arguments: { ...each } })) };
+      return { toolCalls: wanted.map(({ tool = "device_action", ...each }) => ({ name: tool, arguments: each })) };
     },
   });
   return {
