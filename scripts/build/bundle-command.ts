@@ -29,7 +29,7 @@ export async function bundleCommand(folder: string, outdir: string): Promise<Bun
     splitting: true,
     format: "esm",
     platform: "node",
-    target: "node22.18",
+    target: "node22.22",
     // Names stay: they stand in the stack trace that somebody sends us, and cost nothing once they are compiled.
     minifySyntax: true,
     minifyWhitespace: true,
