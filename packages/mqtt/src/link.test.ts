@@ -7,10 +7,10 @@ import {
   type Mosquitto,
   mosquittoAvailable,
   startMosquitto,
-  startTcpProxy,
   startTlsMosquitto,
   type TlsMosquitto,
 } from "@leafmesh/testkit/mosquitto";
+import { startTcpProxy } from "@leafmesh/testkit/tcp-proxy";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { parseBrokerAddress } from "./address.ts";
 import { loadClient } from "./client.ts";

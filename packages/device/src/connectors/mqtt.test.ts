@@ -1,12 +1,7 @@
 import { createSealer, importRoomKey, roomTopics } from "@leafmesh/mqtt/wire";
 import { createFakeClock } from "@leafmesh/testkit";
-import {
-  type Mosquitto,
-  mosquittoAvailable,
-  startMosquitto,
-  startTcpProxy,
-  startTlsMosquitto,
-} from "@leafmesh/testkit/mosquitto";
+import { type Mosquitto, mosquittoAvailable, startMosquitto, startTlsMosquitto } from "@leafmesh/testkit/mosquitto";
+import { startTcpProxy } from "@leafmesh/testkit/tcp-proxy";
 import mqtt from "mqtt";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { Mailbox } from "../../testing/mailbox.ts";

@@ -12,7 +12,8 @@ import {
   type TaskEnvelope,
 } from "@leafmesh/protocol";
 import { createFakeClock } from "@leafmesh/testkit";
-import { type Mosquitto, mosquittoAvailable, startMosquitto, startTcpProxy } from "@leafmesh/testkit/mosquitto";
+import { type Mosquitto, mosquittoAvailable, startMosquitto } from "@leafmesh/testkit/mosquitto";
+import { startTcpProxy } from "@leafmesh/testkit/tcp-proxy";
 import mqtt, { type MqttClient } from "mqtt";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import type { Closable, OpenRoom, Room, RoomEvent, RoomProvider } from "../contract.ts";

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { randomId, Secret, silentLogger, systemClock, type TaskEnvelope } from "@leafmesh/protocol";
 import { type RoomServer, type ServeRoomsOptions, serveRooms } from "@leafmesh/room-service";
-import { startTcpProxy } from "@leafmesh/testkit/mosquitto";
+import { startTcpProxy } from "@leafmesh/testkit/tcp-proxy";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { WebSocketServer } from "ws";
 import { joinAsDevice, readRoom } from "../../testing/test-device.ts";

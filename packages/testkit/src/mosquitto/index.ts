@@ -8,4 +8,3 @@ export {
   startTlsMosquitto,
   type TlsMosquitto,
 } from "./setups.ts";
-export { startTcpProxy, type TcpProxy } from "./tcp-proxy.ts";

@@ -1,0 +1,1 @@
+export { type CutPoint, type LinkFaults, startTcpProxy, type TcpProxy } from "./proxy.ts";
