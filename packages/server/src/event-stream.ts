@@ -7,6 +7,10 @@ import type { Clock, StoredEvent, TransientEvent } from "@leafmesh/protocol";
 
 const HEARTBEAT_MS = 15_000;
 const MAX_BACKLOG_BYTES = 1024 * 1024;
+/** A history is read on when less than this waits for the reader. */
+const READ_ON_BELOW_BYTES = 64 * 1024;
+/** A reader of the history who takes nothing for so long is cut off. */
+const STALLED_MS = 120_000;
 
 export interface EventStream {
   /** A stored event, with its sequence number as `id:`. */
@@ -15,6 +19,11 @@ export interface EventStream {
   frame(seq: number, data: unknown): void;
   /** A frame that is not stored: no `id:`, never replayed. */
   transient(event: TransientEvent): void;
+  /**
+   * Whoever brings a history awaits this between its events, so that it comes as fast as it is read and no faster. Nothing
+   * to wait for is `undefined`. Resolves when the stream is over, too.
+   */
+  room(): Promise<void> | undefined;
   /** Ends the response. */
   end(): void;
   readonly open: boolean;
@@ -58,6 +67,19 @@ export function openEventStream(response: ServerResponse, clock: Clock, headers:
     if (response.writableLength > MAX_BACKLOG_BYTES) response.destroy();
   }
 
+  function taken(): Promise<void> {
+    return new Promise((resolveTaken) => {
+      const cut = clock.schedule(STALLED_MS, () => response.destroy());
+      const over = (): void => {
+        cut.cancel();
+        response.off("drain", over);
+        resolveTaken();
+      };
+      response.on("drain", over);
+      void closed.then(over);
+    });
+  }
+
   response.on("close", finish);
   response.on("error", finish);
 
@@ -74,6 +96,7 @@ export function openEventStream(response: ServerResponse, clock: Clock, headers:
       const ts = clock.nowMs() / 1000;
       write(`data: ${JSON.stringify({ type: event.type, payload: event.payload, ts })}\n\n`);
     },
+    room: () => (open && response.writableLength >= READ_ON_BELOW_BYTES ? taken() : undefined),
     end() {
       if (!open) return;
       finish();

@@ -3,7 +3,8 @@ import { type Backend, frameView, type RunRecord, type StoredFrame } from "@leaf
 import { type Clock, FINAL_RUN_STATUSES } from "@leafmesh/protocol";
 import { openEventStream } from "./event-stream.ts";
 
-const PAGE = 500;
+/** Small, because a frame may be large and a reader slow. */
+const PAGE = 25;
 
 /**
  * The frames of a run after `after`, then live, without a gap or a repeat. Stays open while the run waits for its
@@ -16,8 +17,9 @@ export async function streamRun(
   outgoing: ServerResponse,
 ): Promise<void> {
   const stream = openEventStream(outgoing, clock, {});
-  const waiting: StoredFrame[] = [];
   let last = after;
+  /** Of the frames that were heard of. */
+  let newest = 0;
   let caughtUp = false;
 
   const deliver = (frame: StoredFrame): void => {
@@ -28,24 +30,30 @@ export async function streamRun(
   };
   const readOn = async (): Promise<void> => {
     for (;;) {
+      const heardOf = newest;
       const page = await backend.frames(id, { after: last, limit: PAGE });
-      page.forEach(deliver);
-      if (page.length < PAGE || !stream.open) return;
+      for (const frame of page) {
+        deliver(frame);
+        await stream.room();
+      }
+      if (!stream.open) return;
+      // What was heard of before the page was read stands in it, unless it is gone.
+      if (page.length < PAGE && newest <= Math.max(last, heardOf)) return;
     }
   };
 
   const stop = backend.subscribeRun(id, {
     onFrames(frames) {
+      newest = Math.max(newest, frames.at(-1)?.seq ?? 0);
       if (caughtUp) frames.forEach(deliver);
-      else waiting.push(...frames);
     },
   });
   try {
     await readOn();
-    waiting.splice(0).forEach(deliver);
     caughtUp = true;
     if (stream.open && (await hasEnded(backend, id))) {
       // Its last frame may have been stored after the backlog was read, or lie before the reader's cursor.
+      caughtUp = false;
       await readOn();
       stream.end();
     }

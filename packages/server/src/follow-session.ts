@@ -1,12 +1,15 @@
 import type { Backend } from "@leafmesh/core";
 import type { StoredEvent, TransientEvent } from "@leafmesh/protocol";
 
-const PAGE = 500;
+/** Small, because an event may be large and a reader slow. */
+const PAGE = 25;
 
 export interface Followed {
   /** The event as this follower is to see it, when that has to be found out first; what comes after it waits. */
   prepare?(event: StoredEvent): Promise<StoredEvent> | undefined;
   onEvent(event: StoredEvent): void;
+  /** Awaited before the next event of the backlog is given. */
+  room(): Promise<void> | undefined;
   onTransient(event: TransientEvent): void;
   /** Called once, after the last stored event there was when following began. */
   onCaughtUp?(lastSeq: number): void;
@@ -17,8 +20,9 @@ export interface Followed {
 type Frame = { readonly event: StoredEvent } | { readonly transient: TransientEvent };
 
 /**
- * Backlog after `after`, then live, without a gap or a repeat: listens first, reads the store second, and drops what
- * came twice by its sequence number. Stops when `signal` is aborted.
+ * Backlog after `after`, then live, without a gap or a repeat: listens first, and reads the store until it has caught up
+ * with what it heard of. Events are not kept meanwhile, so a slow reader of a long backlog costs a page. Stops when
+ * `signal` is aborted.
  */
 export async function followSession(
   backend: Backend,
@@ -28,6 +32,8 @@ export async function followSession(
   signal: AbortSignal,
 ): Promise<void> {
   let last = after;
+  /** Of the events that were heard of. */
+  let newest = 0;
   let caughtUp = false;
   let preparing = false;
   const waiting: Frame[] = [];
@@ -74,8 +80,10 @@ export async function followSession(
 
   const stop = backend.subscribe(sessionId, {
     onEvents(events) {
+      newest = Math.max(newest, events.at(-1)?.seq ?? 0);
+      if (!caughtUp) return;
       for (const event of events) waiting.push({ event });
-      if (caughtUp) deliverWaiting();
+      deliverWaiting();
     },
     onTransient(transient) {
       if (!caughtUp) return;
@@ -87,12 +95,17 @@ export async function followSession(
   if (signal.aborted) return stop();
 
   for (;;) {
+    const heardOf = newest;
     const page = await backend.events(sessionId, { after: last, limit: PAGE });
-    for (const event of page) await deliverPrepared(event);
-    if (page.length < PAGE || signal.aborted) break;
+    for (const event of page) {
+      await deliverPrepared(event);
+      await followed.room();
+      if (signal.aborted) return;
+    }
+    // What was heard of before the page was read stands in it, unless it is gone.
+    if (page.length < PAGE && newest <= Math.max(last, heardOf)) break;
   }
-  for (const frame of waiting.splice(0)) if ("event" in frame) await deliverPrepared(frame.event);
+  if (signal.aborted) return;
   caughtUp = true;
-  deliverWaiting();
-  if (!signal.aborted) followed.onCaughtUp?.(last);
+  followed.onCaughtUp?.(last);
 }

@@ -71,6 +71,7 @@ export function meshRoutes(api: ApiDependencies, streams: StreamLimit): readonly
                 events.event(event);
                 if (event.type === "run.finished" && event.payload.run_id === accepted.runId) events.end();
               },
+              room: () => events.room(),
               onTransient(event) {
                 if (event.type === "model.delta" && event.payload.run_id === accepted.runId) events.transient(event);
               },

@@ -242,6 +242,7 @@ async function streamSession(
     after,
     {
       prepare: (event) => api.engine.forStream(event),
+      room: () => events.room(),
       onEvent(event) {
         lastSeq = event.seq;
         events.event(event);
