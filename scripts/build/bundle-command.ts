@@ -5,12 +5,14 @@ import { build, type Metafile } from "esbuild";
 import { builtInModules } from "./built-in-modules.ts";
 import { lazyCommonJs, refuseNamelessFiles } from "./lazy-common-js.ts";
 import { licensesOf } from "./licenses.ts";
+import { importedBy, joinStart } from "./one-start-file.ts";
 
 /** Resolved from where `leafmesh` is installed: the operator may bring another version of an optional provider's client. */
 const external = ["mqtt"];
 
-/** Where the modules begin that `leafmesh run` imports before it is ready. */
-const startPath: ReadonlySet<string> = new Set(["src/main.ts", "src/command-line.ts", "src/commands/run.ts"]);
+/** What every command loads, and what only `leafmesh run` loads before it is ready. */
+const EVERY_COMMAND = ["src/main.ts", "src/command-line.ts"];
+const RUN = "src/commands/run.ts";
 
 export interface Bundle {
   /** Bytes of all files of the command. */
@@ -42,23 +44,22 @@ export async function bundleCommand(folder: string, outdir: string): Promise<Bun
     metafile: true,
   });
   refuseNamelessFiles(metafile);
+  const nameOf = nameOfEntry(metafile.outputs);
+  const apart = importedBy(metafile.outputs, EVERY_COMMAND.map(nameOf));
+  const start = nameOf(RUN);
+  const outputs = await joinStart(metafile.outputs, { start, apart, folder });
   chmodSync(join(outdir, "main.js"), 0o755);
   writeFileSync(join(outdir, "third-party-licenses.txt"), licensesOf(Object.keys(metafile.inputs), folder));
-  return measure(metafile);
-}
-
-function measure({ outputs }: Metafile): Bundle {
-  const reached = new Set<string>();
-  const follow = (name: string): void => {
-    const output = outputs[name];
-    if (!output || reached.has(name)) return;
-    reached.add(name);
-    for (const { kind, path } of output.imports) if (kind === "import-statement") follow(path);
-  };
-  for (const [name, { entryPoint }] of Object.entries(outputs)) {
-    if (entryPoint && startPath.has(entryPoint)) follow(name);
-  }
   const bytesOf = (names: Iterable<string>): number =>
     [...names].reduce((sum, name) => sum + (outputs[name]?.bytes ?? 0), 0);
-  return { totalBytes: bytesOf(Object.keys(outputs)), startBytes: bytesOf(reached) };
+  return { totalBytes: bytesOf(Object.keys(outputs)), startBytes: bytesOf(importedBy(outputs, [...apart, start])) };
+}
+
+function nameOfEntry(outputs: Metafile["outputs"]): (source: string) => string {
+  const names = new Map(Object.entries(outputs).map(([name, { entryPoint }]) => [entryPoint, name]));
+  return (source) => {
+    const name = names.get(source);
+    if (name === undefined) throw new Error(`build: ${source} has no file of its own`);
+    return name;
+  };
 }

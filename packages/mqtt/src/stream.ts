@@ -1,7 +1,8 @@
 /** The way to a broker from Node: TCP, TLS or WebSocket, with exactly these options and none from the environment. */
 import { connect as connectTcp, isIP } from "node:net";
 import type { Duplex } from "node:stream";
-import { type ConnectionOptions, connect as connectTls } from "node:tls";
+// As a whole, so that the bundle loads TLS with the first connection that needs it.
+import nodeTls, { type ConnectionOptions } from "node:tls";
 import type { Secret } from "@leafmesh/protocol";
 import type * as WebSockets from "ws";
 import type { BrokerAddress } from "./address.ts";
@@ -27,7 +28,7 @@ export async function streamOpener(scheme: BrokerAddress["scheme"], tls: TlsMate
 }
 
 function openTls(address: BrokerAddress, tls: TlsMaterial): Duplex {
-  const socket = connectTls({
+  const socket = nodeTls.connect({
     host: address.host,
     port: address.port,
     lookup: guardedLookup,

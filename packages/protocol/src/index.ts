@@ -117,6 +117,7 @@ export {
   MAX_RING_BYTES,
   type MeshKey,
   meshKeySchema,
+  type NativeRingKey,
   type Ring,
   type RingSigner,
   ringSchema,

@@ -1,4 +1,4 @@
-import { KeyObject, sign } from "node:crypto";
+import { createHash, KeyObject, sign } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { createRingSigner, isRingFrom, type Ring, ringSchema } from "./ring.ts";
 
@@ -36,7 +36,12 @@ describe("a signed ring", () => {
   it("is the same whether its signer waits for WebCrypto or not", async () => {
     const pair = (await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"])) as CryptoKeyPair;
     const privateKey = KeyObject.from(pair.privateKey);
-    const atOnce = await createRingSigner({ ...pair, signNow: (bytes) => sign(null, bytes, privateKey) });
+    const publicKey = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
+    const atOnce = await createRingSigner({
+      publicKey,
+      publicKeyHash: createHash("sha256").update(publicKey).digest(),
+      signNow: (bytes) => sign(null, bytes, privateKey),
+    });
     const ring = await atOnce.sign(unsigned);
     expect(ring).toEqual(await (await createRingSigner(pair)).sign(unsigned));
     expect(await isRingFrom(ring, [atOnce.key])).toBe(true);

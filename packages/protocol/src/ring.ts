@@ -59,24 +59,47 @@ export interface RingSigner {
   sign(ring: Omit<Ring, "kid" | "sig">): Promise<Ring>;
 }
 
-interface RingKeyPair extends CryptoKeyPair {
-  /** Signs with `privateKey`, where that can be had at once: WebCrypto waits for a thread. */
-  readonly signNow?: ((bytes: Uint8Array) => Uint8Array) | undefined;
+/** An Ed25519 key whose owner signs and hashes at once: WebCrypto waits for a thread, and Node loads it on first use. */
+export interface NativeRingKey {
+  /** The raw public key, and its SHA-256. */
+  readonly publicKey: Uint8Array;
+  readonly publicKeyHash: Uint8Array;
+  signNow(bytes: Uint8Array): Uint8Array;
 }
 
-/** A signer over an Ed25519 key pair; `privateKey` must allow `sign`, `publicKey` must be extractable. */
-export async function createRingSigner(pair: RingKeyPair): Promise<RingSigner> {
-  const raw = new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey));
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", raw));
-  const kid = toBase64Url(digest.slice(0, 9));
+/**
+ * A signer over an Ed25519 key: a pair of WebCrypto, whose `privateKey` must allow `sign` and whose `publicKey` must be
+ * extractable, or one that does without.
+ */
+export async function createRingSigner(owner: CryptoKeyPair | NativeRingKey): Promise<RingSigner> {
+  const { publicKey, publicKeyHash, sign } = "signNow" in owner ? fromNative(owner) : await fromPair(owner);
+  const kid = toBase64Url(publicKeyHash.slice(0, 9));
   return {
-    key: { kid, kty: "OKP", crv: "Ed25519", x: toBase64Url(raw) },
+    key: { kid, kty: "OKP", crv: "Ed25519", x: toBase64Url(publicKey) },
     async sign(ring) {
       const named = { ...ring, kid };
-      const bytes = signedBytes(named);
-      const signature = pair.signNow?.(bytes) ?? (await crypto.subtle.sign("Ed25519", pair.privateKey, bytes));
-      return { ...named, sig: toBase64Url(new Uint8Array(signature)) };
+      return { ...named, sig: toBase64Url(await sign(signedBytes(named))) };
     },
+  };
+}
+
+interface SigningKey {
+  readonly publicKey: Uint8Array;
+  readonly publicKeyHash: Uint8Array;
+  readonly sign: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
+}
+
+function fromNative(key: NativeRingKey): SigningKey {
+  const { publicKey, publicKeyHash } = key;
+  return { publicKey, publicKeyHash, sign: (bytes) => key.signNow(bytes) };
+}
+
+async function fromPair({ publicKey, privateKey }: CryptoKeyPair): Promise<SigningKey> {
+  const raw = new Uint8Array(await crypto.subtle.exportKey("raw", publicKey));
+  return {
+    publicKey: raw,
+    publicKeyHash: new Uint8Array(await crypto.subtle.digest("SHA-256", raw)),
+    sign: async (bytes) => new Uint8Array(await crypto.subtle.sign("Ed25519", privateKey, bytes)),
   };
 }
 

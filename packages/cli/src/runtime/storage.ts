@@ -2,22 +2,15 @@
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Backend, Mesh } from "@leafmesh/core";
-import {
-  createSealer,
-  loadMeshKey,
-  loadSecretKey,
-  type MeshKeyPair,
-  type Sealer,
-  shareMeshKey,
-} from "@leafmesh/core/security";
+import { createSealer, loadMeshKey, loadSecretKey, type Sealer, shareMeshKey } from "@leafmesh/core/security";
 import { createEmbeddedBackend } from "@leafmesh/core/storage/embedded";
-import { type Clock, type Logger, type NewId, randomId } from "@leafmesh/protocol";
+import { type Clock, type Logger, type NativeRingKey, type NewId, randomId } from "@leafmesh/protocol";
 
 export interface Storage {
   readonly backend: Backend;
   readonly sealer: Sealer;
   /** By which devices recognise the mesh. */
-  readonly meshKey: MeshKeyPair;
+  readonly meshKey: NativeRingKey;
 }
 
 export interface StorageOptions {

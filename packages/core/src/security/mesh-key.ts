@@ -1,22 +1,17 @@
-import { createPrivateKey, createPublicKey, sign } from "node:crypto";
+import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, sign } from "node:crypto";
 import { join } from "node:path";
+import type { NativeRingKey } from "@leafmesh/protocol";
 import { createKeyFile, KeyFileError, readKeyFile } from "./key-file.ts";
 import { SealError, type Sealer } from "./sealer.ts";
 
-const ED25519 = { name: "Ed25519" } as const;
 const CONTEXT = "mesh_key";
 const UNSEALED = "pkcs8.";
 const SEALED = "sealed.";
 
-export interface MeshKeyPair extends CryptoKeyPair {
-  /** The signature of `privateKey`, without the trip to a thread that WebCrypto takes for each. */
-  signNow(bytes: Uint8Array): Uint8Array;
-}
-
 /**
  * The Ed25519 key pair by which devices recognise this mesh, for `createRingSigner`. It lies in `<folder>/mesh.key`
  * (PKCS #8 in base64, mode 0600; sealed when a sealer is given) and is made when it is missing. The private key signs
- * and cannot be exported.
+ * and is not handed out.
  *
  * @throws {KeyFileError} when the file holds no such key, was sealed with another secret key, or can be read by others
  */
@@ -26,10 +21,10 @@ export async function loadMeshKey({
 }: {
   readonly folder: string;
   readonly sealer?: Sealer | undefined;
-}): Promise<MeshKeyPair> {
+}): Promise<NativeRingKey> {
   const path = join(folder, "mesh.key");
-  const text = (await readKeyFile(path)) ?? (await createKeyFile(path, await newKeyText(sealer)));
-  return importPair(path, unwrap(path, text, sealer));
+  const text = (await readKeyFile(path)) ?? (await createKeyFile(path, newKeyText(sealer)));
+  return importKey(path, unwrap(path, text, sealer));
 }
 
 /**
@@ -46,10 +41,10 @@ export async function shareMeshKey({
   /** Where the text is kept, for messages. */
   readonly place: string;
   readonly agree: (text: string) => Promise<string>;
-}): Promise<MeshKeyPair> {
-  const text = await agree(await newKeyText(sealer));
+}): Promise<NativeRingKey> {
+  const text = await agree(newKeyText(sealer));
   try {
-    return await importPair(place, unwrap(place, text, sealer));
+    return importKey(place, unwrap(place, text, sealer));
   } catch (error) {
     if (!(error instanceof KeyFileError)) throw error;
     throw new KeyFileError(
@@ -60,9 +55,9 @@ export async function shareMeshKey({
   }
 }
 
-async function newKeyText(sealer: Sealer | undefined): Promise<string> {
-  const pair = await crypto.subtle.generateKey(ED25519, true, ["sign", "verify"]);
-  const pkcs8 = Buffer.from(await crypto.subtle.exportKey("pkcs8", pair.privateKey)).toString("base64");
+function newKeyText(sealer: Sealer | undefined): string {
+  const { privateKey } = generateKeyPairSync("ed25519");
+  const pkcs8 = privateKey.export({ format: "der", type: "pkcs8" }).toString("base64");
   return sealer ? `${SEALED}${sealer.seal(pkcs8, CONTEXT)}` : `${UNSEALED}${pkcs8}`;
 }
 
@@ -82,13 +77,15 @@ function unwrap(path: string, text: string, sealer: Sealer | undefined): Buffer 
   }
 }
 
-async function importPair(path: string, pkcs8: Buffer): Promise<MeshKeyPair> {
+function importKey(path: string, pkcs8: Buffer): NativeRingKey {
   try {
     const key = createPrivateKey({ key: pkcs8, format: "der", type: "pkcs8" });
-    const spki = createPublicKey(key).export({ format: "der", type: "spki" });
+    if (key.asymmetricKeyType !== "ed25519") throw new TypeError(`it is a key for ${key.asymmetricKeyType}`);
+    // The last 32 bytes of an Ed25519 key in SPKI are the key itself (RFC 8410).
+    const publicKey = createPublicKey(key).export({ format: "der", type: "spki" }).subarray(-32);
     return {
-      privateKey: await crypto.subtle.importKey("pkcs8", new Uint8Array(pkcs8), ED25519, false, ["sign"]),
-      publicKey: await crypto.subtle.importKey("spki", new Uint8Array(spki), ED25519, true, ["verify"]),
+      publicKey,
+      publicKeyHash: createHash("sha256").update(publicKey).digest(),
       signNow: (bytes) => sign(null, bytes, key),
     };
   } catch (cause) {

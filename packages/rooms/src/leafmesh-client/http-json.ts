@@ -1,6 +1,7 @@
 /** One JSON request over `node:http`: no redirects, a bound on the answer, an end in time. */
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from "node:http";
-import { Agent as HttpsAgent, request as requestHttps } from "node:https";
+// As a whole, so that the bundle loads TLS with the first client.
+import https from "node:https";
 import { RoomError } from "../contract.ts";
 import { guardedLookup } from "./addresses.ts";
 
@@ -29,14 +30,14 @@ export interface JsonClient {
 }
 
 export function createJsonClient(): JsonClient {
-  const agents = { http: new HttpAgent({ keepAlive: true }), https: new HttpsAgent({ keepAlive: true }) };
+  const agents = { http: new HttpAgent({ keepAlive: true }), https: new https.Agent({ keepAlive: true }) };
 
   const sendOnce = (request: JsonRequest, signal: AbortSignal): Promise<JsonAnswer> =>
     new Promise((resolve, reject) => {
       const url = new URL(request.url);
       const secure = url.protocol === "https:";
       const body = request.body === undefined ? undefined : JSON.stringify(request.body);
-      const outgoing = (secure ? requestHttps : requestHttp)(url, {
+      const outgoing = (secure ? https.request : requestHttp)(url, {
         method: request.method,
         agent: secure ? agents.https : agents.http,
         lookup: guardedLookup,
