@@ -10,9 +10,10 @@ import { importedBy, joinStart } from "./one-start-file.ts";
 /** Resolved from where `leafmesh` is installed: the operator may bring another version of an optional provider's client. */
 const external = ["mqtt"];
 
-/** What every command loads, and what only `leafmesh run` loads before it is ready. */
-const EVERY_COMMAND = ["src/main.ts", "src/command-line.ts"];
-const RUN = "src/commands/run.ts";
+/** What `leafmesh run` loads before it is ready, and what reads the command line of every other command. */
+const MAIN = "src/main.ts";
+const START = "src/start-run.ts";
+const OTHER_COMMANDS = "src/command-line.ts";
 
 export interface Bundle {
   /** Bytes of all files of the command. */
@@ -45,14 +46,15 @@ export async function bundleCommand(folder: string, outdir: string): Promise<Bun
   });
   refuseNamelessFiles(metafile);
   const nameOf = nameOfEntry(metafile.outputs);
-  const apart = importedBy(metafile.outputs, EVERY_COMMAND.map(nameOf));
-  const start = nameOf(RUN);
+  // The other commands would otherwise load the whole of a mesh with the few lines that they share with it.
+  const apart = importedBy(metafile.outputs, [MAIN, OTHER_COMMANDS].map(nameOf));
+  const start = nameOf(START);
   const outputs = await joinStart(metafile.outputs, { start, apart, folder });
   chmodSync(join(outdir, "main.js"), 0o755);
   writeFileSync(join(outdir, "third-party-licenses.txt"), licensesOf(Object.keys(metafile.inputs), folder));
   const bytesOf = (names: Iterable<string>): number =>
     [...names].reduce((sum, name) => sum + (outputs[name]?.bytes ?? 0), 0);
-  return { totalBytes: bytesOf(Object.keys(outputs)), startBytes: bytesOf(importedBy(outputs, [...apart, start])) };
+  return { totalBytes: bytesOf(Object.keys(outputs)), startBytes: bytesOf(importedBy(outputs, [nameOf(MAIN), start])) };
 }
 
 function nameOfEntry(outputs: Metafile["outputs"]): (source: string) => string {

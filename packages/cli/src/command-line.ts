@@ -1,13 +1,21 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { type CliContext, EXIT, type ExitCode } from "./context.ts";
-import { CommandFailure } from "./failure.ts";
-import { writeLine } from "./output.ts";
+import {
+  DEFAULT_GRACE_S,
+  LARGEST_GRACE_S,
+  LARGEST_MESH_FILE_BYTES,
+  LOG_FORMATS,
+  LOG_LEVELS,
+  OptionValueError,
+  port,
+  seconds,
+  webAddress,
+  wholeNumber,
+} from "./option-values.ts";
+import { createContext, type ProcessLike, report } from "./process-context.ts";
 import { version } from "./version.ts";
 
 type Action = () => Promise<ExitCode>;
-
-/** The parts of `process` that the command line touches. */
-type ProcessLike = Pick<NodeJS.Process, "stdout" | "stderr" | "env" | "cwd" | "on" | "exit">;
 
 /** Parses `argv` (with node and script in front), runs the command and answers the exit code. */
 export async function runCommandLine(argv: readonly string[], processLike: ProcessLike): Promise<ExitCode> {
@@ -20,67 +28,19 @@ export async function runCommandLine(argv: readonly string[], processLike: Proce
     await program.parseAsync([...argv]);
     return action ? await action() : EXIT.ok;
   } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     return report(error, context);
   }
 }
 
-function report(error: unknown, context: CliContext): ExitCode {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  if (context.signal.aborted) return EXIT.failed;
-  if (error instanceof CommandFailure) {
-    writeLine(context.stderr, `leafmesh: ${error.message}`);
-    if (error.hint) writeLine(context.stderr, `  ${error.hint}`);
-    return error.exitCode;
-  }
-  writeLine(context.stderr, `leafmesh: unexpected: ${error instanceof Error ? (error.stack ?? error.message) : error}`);
-  return EXIT.failed;
-}
-
-function createContext(processLike: ProcessLike): CliContext {
-  const stop = new AbortController();
-  // Whoever reads the output has seen enough (`leafmesh asks | head`): stop, and do not call it a failure.
-  processLike.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code === "EPIPE") processLike.exit(EXIT.ok);
-    throw error;
-  });
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    processLike.on(signal, () => {
-      if (stop.signal.aborted) processLike.exit(EXIT.failed);
-      stop.abort();
-    });
-  }
-  const { stdout, stderr, env } = processLike;
-  const isTerminal = Boolean(stdout.isTTY && stderr.isTTY);
-  const wanted = env.NO_COLOR ? false : env.FORCE_COLOR ? true : isTerminal && env.TERM !== "dumb";
-  return { stdout, stderr, env, cwd: processLike.cwd(), isTerminal, colors: wanted, signal: stop.signal };
-}
-
-function wholeNumber(minimum: number, maximum: number) {
-  return (text: string): number => {
-    const value = Number(text);
-    if (!Number.isInteger(value) || value < minimum || value > maximum) {
-      throw new InvalidArgumentError(`It must be a whole number from ${minimum} to ${maximum}.`);
+/** For commander, which adds the option's name to the message. */
+function asArgument<Value>(read: (text: string) => Value): (text: string) => Value {
+  return (text) => {
+    try {
+      return read(text);
+    } catch (error) {
+      throw error instanceof OptionValueError ? new InvalidArgumentError(error.message) : error;
     }
-    return value;
-  };
-}
-
-const port = wholeNumber(0, 65_535);
-
-function webAddress(text: string): string {
-  if (!/^https?:\/\/[^\s/?#@]+/.test(text) || !URL.canParse(text)) {
-    throw new InvalidArgumentError("It must be an address such as https://mesh-2.example.com.");
-  }
-  return text.replace(/\/+$/, "");
-}
-
-function seconds(minimum: number, maximum: number) {
-  return (text: string): number => {
-    const value = Number(text);
-    if (!(value >= minimum && value <= maximum)) {
-      throw new InvalidArgumentError(`It must be a number of seconds from ${minimum} to ${maximum}.`);
-    }
-    return value;
   };
 }
 
@@ -112,17 +72,22 @@ Exit codes: 0 it worked · 1 it was tried and did not · 2 the command line was 
     .description("run a mesh")
     .argument("[file]", "the mesh file", "mesh.yaml")
     .option("--host <address>", "address to listen on (default: server.host)")
-    .option("--port <number>", "port to listen on, 0 for any free one (default: server.port)", port)
+    .option("--port <number>", "port to listen on, 0 for any free one (default: server.port)", asArgument(port))
     .option(
       "--advertise-url <address>",
       "where devices reach this very process, when server.public_url leads to any of several",
-      webAddress,
+      asArgument(webAddress),
     )
     .option("--no-watch", "do not reload when the file changes")
-    .option("--grace <seconds>", "how long a stop waits for what is under way", wholeNumber(0, 3600), 10)
-    .addOption(new Option("--log-level <level>", "what is logged").choices(["debug", "info", "warn", "error"]))
-    .addOption(new Option("--log-format <format>", "how it is logged").choices(["pretty", "json"]))
-    .option("--max-config-size <bytes>", "largest mesh file", wholeNumber(1, 10 * 1024 * 1024))
+    .option(
+      "--grace <seconds>",
+      "how long a stop waits for what is under way",
+      asArgument(wholeNumber(0, LARGEST_GRACE_S)),
+      DEFAULT_GRACE_S,
+    )
+    .addOption(new Option("--log-level <level>", "what is logged").choices(LOG_LEVELS))
+    .addOption(new Option("--log-format <format>", "how it is logged").choices(LOG_FORMATS))
+    .option("--max-config-size <bytes>", "largest mesh file", asArgument(wholeNumber(1, LARGEST_MESH_FILE_BYTES)))
     .option("--json", "one JSON line per event (ready, reloaded, reload_refused, stopped)")
     .addHelpText(
       "after",
@@ -141,7 +106,7 @@ Examples:
     .description("check a mesh file: every mistake at once, exit 3 if there is one")
     .argument("[file]", "the mesh file", "mesh.yaml")
     .option("--json", "diagnostics as JSON")
-    .option("--max-config-size <bytes>", "largest mesh file", wholeNumber(1, 10 * 1024 * 1024))
+    .option("--max-config-size <bytes>", "largest mesh file", asArgument(wholeNumber(1, LARGEST_MESH_FILE_BYTES)))
     .action((file: string, options) =>
       choose(async () => {
         const [{ validate }, { providerRegistry }] = await Promise.all([
@@ -252,7 +217,7 @@ Examples:
     .option("--password <password>", "its password")
     .option("--mesh-key <file>", "the mesh's public keys, from leafmesh keys show --json (default: the mesh is asked)")
     .option("--behave <how>", "what it does when it is asked, see below", "done")
-    .option("--battery <percent>", "what battery.read answers", wholeNumber(0, 100), 71)
+    .option("--battery <percent>", "what battery.read answers", asArgument(wholeNumber(0, 100)), 71)
     .option("--ledger <file>", "remember asks in this file, over restarts (default: in memory)")
     .option("--undeclared", "do not tell the mesh what it can do")
     .option("--json", "one JSON line per event")
@@ -279,12 +244,12 @@ Examples:
     .command("serve")
     .description("a room service of its own: rooms outlive the mesh's process")
     .option("--host <address>", "address to listen on", "127.0.0.1")
-    .option("--port <number>", "port to listen on, 0 for any free one", port, 18_821)
+    .option("--port <number>", "port to listen on, 0 for any free one", asArgument(port), 18_821)
     .option("--key <key...>", "API keys of meshes, beside those of LEAFMESH_ROOM_KEYS")
     .option("--public-url <address>", "https address at which meshes and devices reach it")
-    .option("--idle <seconds>", "silence after which a client is pinged", seconds(0.1, 3600))
-    .option("--grace <seconds>", "how long a lost client may come back", seconds(0.1, 3600))
-    .addOption(new Option("--log-level <level>", "what is logged").choices(["debug", "info", "warn", "error"]))
+    .option("--idle <seconds>", "silence after which a client is pinged", asArgument(seconds(0.1, 3600)))
+    .option("--grace <seconds>", "how long a lost client may come back", asArgument(seconds(0.1, 3600)))
+    .addOption(new Option("--log-level <level>", "what is logged").choices(LOG_LEVELS))
     .option("--json", "one JSON line per event (ready, stopped)")
     .addHelpText(
       "after",
@@ -317,7 +282,7 @@ Examples:
       .description("the newest asks")
       .option("--session <id>", "of one conversation")
       .option("--open", "only those that wait")
-      .option("--limit <number>", "how many", wholeNumber(1, 200), 20)
+      .option("--limit <number>", "how many", asArgument(wholeNumber(1, 200)), 20)
       .option("--json", "as JSON"),
   ).action((options) => choose(async () => (await import("./commands/asks.ts")).listAsks(options, context)));
   withApi(

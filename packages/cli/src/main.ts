@@ -8,5 +8,6 @@ enableCompileCache();
 // `--log-level debug` is the way to see more, and it keeps secrets to itself.
 delete process.env.DEBUG;
 
-const { runCommandLine } = await import("./command-line.ts");
-process.exitCode = await runCommandLine(process.argv, process);
+const { argv } = process;
+const ran = argv[2] === "run" ? await (await import("./start-run.ts")).startRun(argv.slice(3), process) : undefined;
+process.exitCode = ran ?? (await (await import("./command-line.ts")).runCommandLine(argv, process));
