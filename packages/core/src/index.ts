@@ -86,6 +86,7 @@ export {
   type Write,
 } from "./storage/contract.ts";
 export type {
+  CallWatcher,
   JsonSchema,
   Tool,
   ToolDefinition,
@@ -93,5 +94,6 @@ export type {
   ToolProvider,
   ToolResult,
   ToolScope,
+  WaitingCall,
 } from "./tools/contract.ts";
 export type { Uploads } from "./uploads/index.ts";

@@ -58,15 +58,16 @@ const OVER = new GivenUp("aborted");
 
 export class AskRun {
   readonly plan: AskPlan;
-  /** The outcome, once it is stored. Never rejects. */
-  readonly ended: Promise<AskEnd>;
 
   readonly #services: AskServices;
   readonly #record: AskRecord;
   readonly #timers: AskTimers;
   readonly #startedAtMs: number;
   readonly #joinByMs: number;
-  readonly #end = Promise.withResolvers<AskEnd>();
+  /** The outcome once it is stored. */
+  #end: AskEnd | undefined;
+  #ended: PromiseWithResolvers<AskEnd> | undefined;
+  #onEnd: (() => void) | undefined;
   /** Aborted when the ask has its outcome: what is under way then does not matter any more. */
   readonly #over = new AbortController();
   readonly #loop: StepLoop;
@@ -90,7 +91,22 @@ export class AskRun {
     this.#startedAtMs = services.clock.monotonicMs();
     const leastReplyMs = Math.min(LEAST_REPLY_MS, plan.replyTimeoutMs);
     this.#joinByMs = Math.min(this.#startedAtMs + plan.joinTimeoutMs, plan.endsByMs - leastReplyMs);
-    this.ended = this.#end.promise;
+  }
+
+  /** The outcome, once it is stored. Never rejects. */
+  get ended(): Promise<AskEnd> {
+    this.#ended ??= Promise.withResolvers();
+    if (this.#end) this.#ended.resolve(this.#end);
+    return this.#ended.promise;
+  }
+
+  get hasEnded(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** Calls `listener` when the outcome is stored, before those who wait for {@link ended} go on. */
+  onEnd(listener: () => void): void {
+    this.#onEnd = listener;
   }
 
   start(): void {
@@ -352,7 +368,11 @@ export class AskRun {
     this.#timers.disarmAll();
     this.#ringing?.abort(OVER);
     this.#over.abort(OVER);
-    const end = (outcome: AskResult) => this.#end.resolve({ result: outcome, callId: this.#record.callId });
+    const end = (outcome: AskResult): void => {
+      this.#end = { result: outcome, callId: this.#record.callId };
+      this.#ended?.resolve(this.#end);
+      this.#onEnd?.();
+    };
     this.#loop.expect(standing, end, (error) => {
       end(result);
       throw error;

@@ -25,13 +25,14 @@ import { callStateOf } from "./call-states.ts";
 import type { ConnectionPool } from "./connections.ts";
 import { DeviceQueue } from "./device-queue.ts";
 import { nothingHappened, refused } from "./endings.ts";
+import { HeldAsk } from "./held-ask.ts";
 import { OpenAsks } from "./open-asks.ts";
 import { resultOf } from "./outcomes.ts";
 import { shorten } from "./outside-data.ts";
 import { recoverAsk } from "./recover-ask.ts";
 import { type AskRequest, type DeviceAgent, type RefusedRequest, readRequest } from "./request.ts";
 import { DEVICE_ACTION, toolDefinition } from "./tool-definition.ts";
-import { toolResultOf } from "./tool-result.ts";
+import { type ResultFacts, toolResultOf } from "./tool-result.ts";
 import type { AskUploads } from "./uploads.ts";
 
 export interface DeviceActionDependencies {
@@ -151,6 +152,18 @@ class DeviceActionTool implements Tool {
   }
 
   async execute(scope: ToolScope): Promise<ToolResult> {
+    const begun = await this.begin(scope);
+    if (!(begun instanceof HeldAsk)) return begun;
+    const { signal } = scope;
+    const onAbort = (): void => begun.interrupt(signal.reason);
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort);
+    const result = await begun.result();
+    signal.removeEventListener("abort", onAbort);
+    return result;
+  }
+
+  async begin(scope: ToolScope): Promise<ToolResult | HeldAsk> {
     const { agent, mesh } = this.#run;
     const { devices, asks } = this.#context;
     const { sessionId } = scope.invocation;
@@ -172,7 +185,8 @@ class DeviceActionTool implements Tool {
     }
     this.#asked++;
     const connections = this.#context.connectionsOf(mesh);
-    return this.#drive(new AskRun(this.#planOf(request, scope, connections), this.#context.services), scope.signal);
+    const ask = new AskRun(this.#planOf(request, scope, connections), this.#context.services);
+    return new HeldAsk(ask, asks, this.#facts(), scope.signal);
   }
 
   async recover(call: CallRecord, scope: ToolScope): Promise<ToolResult> {
@@ -215,23 +229,6 @@ class DeviceActionTool implements Tool {
     };
   }
 
-  async #drive(run: AskRun, signal: AbortSignal): Promise<ToolResult> {
-    const { asks } = this.#context;
-    const release = run.plan.connections.hold();
-    const onAbort = (): void => {
-      if (isShutdown(signal.reason)) run.stop();
-      else run.cancel();
-    };
-    asks.add(run);
-    if (signal.aborted) onAbort();
-    else signal.addEventListener("abort", onAbort);
-    run.start();
-    const end = await run.ended;
-    signal.removeEventListener("abort", onAbort);
-    asks.end(run, release);
-    return this.#toResult(end);
-  }
-
   /** Nobody is rung. It is stored all the same, with its result, so that an operator finds it among the asks. */
   async #refuse({ device, ...refusal }: RefusedRequest, scope: ToolScope): Promise<ToolResult> {
     const { services, newId, clock } = this.#context;
@@ -251,8 +248,12 @@ class DeviceActionTool implements Tool {
   }
 
   #toResult(end: AskEnd): Promise<ToolResult> {
+    return toolResultOf(end, this.#facts());
+  }
+
+  #facts(): ResultFacts {
     const { uploads, logger } = this.#context;
-    return toolResultOf(end, { uploads, logger, maxCharacters: this.#run.mesh.limits.toolResultMaxChars });
+    return { uploads, logger, maxCharacters: this.#run.mesh.limits.toolResultMaxChars };
   }
 }
 
@@ -263,13 +264,6 @@ const MESH_STOPS: Ending = nothingHappened(INITIAL_STATE, { outcome: "unreachabl
 
 function isDeviceAgent(agent: Agent): agent is DeviceAgent {
   return agent.device !== undefined;
-}
-
-/** Whether the run engine stops, and does not end the run: the reason that it gives its signal says so. */
-function isShutdown(reason: unknown): boolean {
-  return (
-    typeof reason === "object" && reason !== null && "interruption" in reason && reason.interruption === "shutdown"
-  );
 }
 
 async function endOrTimeout(runs: readonly AskRun[], limitMs: number, clock: Clock): Promise<void> {

@@ -60,7 +60,15 @@ export interface EngineDependencies {
   readonly logger: Logger;
   /** For tools of the mesh and notices; closed by the engine. One that goes to the network unless given. */
   readonly fetch?: GuardedFetch | undefined;
+  /**
+   * How long a run whose tool calls only wait for devices keeps its worker, {@link PARK_AFTER_MS} unless given. After
+   * that it leaves memory but for its record and goes on from the store once its calls have their outcomes.
+   */
+  readonly parkAfterMs?: number | undefined;
 }
+
+/** Longer than a device takes that is at hand: reading a run again costs more than a moment of its memory. */
+export const PARK_AFTER_MS = 1_500;
 
 export interface Engine {
   /**
@@ -186,6 +194,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
   });
   const driver = new RunDriver({
     ...dependencies,
+    parkAfterMs: dependencies.parkAfterMs ?? PARK_AFTER_MS,
     toolProviders,
     leases,
     calls,

@@ -1,6 +1,6 @@
 import { type Clock, FINAL_RUN_STATUSES, type RunError, type Timer } from "@leafmesh/protocol";
 import type { RunRecord } from "../storage/contract.ts";
-import type { ToolResult } from "../tools/contract.ts";
+import type { CallWatcher, ToolResult, WaitingCall } from "../tools/contract.ts";
 import type { MeshLease } from "./mesh-leases.ts";
 
 /** Why a run is stopped from outside its own course. */
@@ -20,8 +20,15 @@ export class RunInterrupted extends Error {
   }
 }
 
+/** A call of the run that its tool waits for. */
+export interface HeldCall {
+  readonly call: WaitingCall;
+  /** On the monotonic clock. */
+  readonly startedAtMs: number;
+}
+
 /** One unfinished run as this process drives it. Outlives attempts: what was settled once stays settled. */
-export class RunControl {
+export class RunControl implements CallWatcher {
   /** As last stored, as far as this process knows. */
   run: RunRecord;
   /** The attempt under way. */
@@ -44,30 +51,53 @@ export class RunControl {
   isLost = false;
   /** Results of calls by {@link callKey}, until they are stored. */
   readonly settled = new Map<string, ToolResult>();
-  /** The final record, or that of a run that waits and is not in hand any more. Rejects when the engine stops before. */
-  readonly finished: Promise<RunRecord>;
-  /** Fires when the run is interrupted. `reason` is a {@link RunInterrupted}. */
-  readonly signal: AbortSignal;
-  /** Resolves when the run is interrupted. */
-  readonly interrupted: Promise<undefined>;
+  /** Calls by {@link callKey} that have begun and only wait. */
+  readonly held = new Map<string, HeldCall>();
 
   readonly #clock: Clock;
-  readonly #abort = new AbortController();
   readonly #deadlineAt: number;
-  readonly #outcome = Promise.withResolvers<RunRecord>();
-  readonly #interrupted = Promise.withResolvers<undefined>();
+  /** Made when somebody asks for them, so that a run that only waits holds none. */
+  #abort: AbortController | undefined;
+  #outcome: PromiseWithResolvers<RunRecord> | undefined;
+  #interrupted: PromiseWithResolvers<undefined> | undefined;
+  /** How the run ended for this process. */
+  #left: { readonly run: RunRecord } | { readonly reason: Error } | undefined;
   #interruption: Interruption | undefined;
   #timer: Timer | undefined;
+  #parked: PromiseWithResolvers<void> | undefined;
+  #isAwake = true;
 
   /** The deadline is measured on the monotonic clock from here on. */
   constructor(run: RunRecord, clock: Clock) {
     this.run = run;
-    this.signal = this.#abort.signal;
-    this.finished = this.#outcome.promise;
-    this.finished.catch(() => {});
-    this.interrupted = this.#interrupted.promise;
     this.#clock = clock;
     this.#deadlineAt = clock.monotonicMs() + run.deadlineAt - clock.nowMs();
+  }
+
+  /** The final record, or that of a run that waits and is not in hand any more. Rejects when the engine stops before. */
+  get finished(): Promise<RunRecord> {
+    if (!this.#outcome) {
+      this.#outcome = Promise.withResolvers();
+      this.#outcome.promise.catch(() => {});
+      this.#tellOutcome();
+    }
+    return this.#outcome.promise;
+  }
+
+  /** Fires when the run is interrupted. `reason` is a {@link RunInterrupted}. */
+  get signal(): AbortSignal {
+    if (!this.#abort) {
+      this.#abort = new AbortController();
+      if (this.#interruption) this.#abort.abort(new RunInterrupted(this.#interruption));
+    }
+    return this.#abort.signal;
+  }
+
+  /** Resolves when the run is interrupted. */
+  get interrupted(): Promise<undefined> {
+    this.#interrupted ??= Promise.withResolvers();
+    if (this.#interruption) this.#interrupted.resolve(undefined);
+    return this.#interrupted.promise;
   }
 
   get isFinished(): boolean {
@@ -118,28 +148,86 @@ export class RunControl {
   interrupt(interruption: Interruption): boolean {
     if (this.#interruption) return false;
     this.#interruption = interruption;
-    this.#abort.abort(new RunInterrupted(interruption));
-    this.#interrupted.resolve(undefined);
+    const reason = new RunInterrupted(interruption);
+    this.#abort?.abort(reason);
+    this.#interrupted?.resolve(undefined);
+    for (const { call } of this.held.values()) call.interrupt(reason);
+    this.#wake();
     return true;
+  }
+
+  /** Keeps a call that has begun until its result is there. */
+  hold(key: string, held: HeldCall): void {
+    this.held.set(key, held);
+    if (this.#interruption) held.call.interrupt(new RunInterrupted(this.#interruption));
+  }
+
+  /**
+   * From now on the run needs nobody until all its calls have ended. False when it is to go on at once: it was
+   * interrupted, or its calls cannot stand for the rest of it.
+   */
+  park(): boolean {
+    if (this.#interruption || this.failure || this.held.size === 0) return false;
+    this.#isAwake = false;
+    this.#parked = Promise.withResolvers();
+    // Nobody can be listening: what the run had under way has ended, or is one of its calls.
+    this.#abort = undefined;
+    this.#interrupted = undefined;
+    for (const { call } of this.held.values()) if (!call.isEnded) call.watch(this);
+    this.callEnded();
+    return true;
+  }
+
+  /** Resolves when the parked run can go on. `undefined`: it is not parked. */
+  get parked(): Promise<void> | undefined {
+    return this.#isAwake ? undefined : this.#parked?.promise;
+  }
+
+  /** True once after a parked run woke up. */
+  takeWoken(): boolean {
+    const woken = this.#isAwake && this.#parked !== undefined;
+    if (woken) this.#parked = undefined;
+    return woken;
+  }
+
+  callEnded(): void {
+    for (const { call } of this.held.values()) if (!call.isEnded) return;
+    this.#wake();
+  }
+
+  #wake(): void {
+    if (this.#isAwake) return;
+    this.#isAwake = true;
+    this.#parked?.resolve();
   }
 
   /** The run has ended as `run` says. */
   finish(run: RunRecord): void {
     this.run = run;
-    this.#outcome.resolve(run);
-    this.#release();
+    this.#leave({ run });
   }
 
   /** The run waits for somebody outside, and whoever continues it takes it in hand anew. */
   release(): void {
-    this.#outcome.resolve(this.run);
-    this.#release();
+    this.#leave({ run: this.run });
   }
 
   /** This process gives the run up unfinished. */
   abandon(reason: Error): void {
-    this.#outcome.reject(reason);
+    this.#leave({ reason });
+  }
+
+  #leave(left: { readonly run: RunRecord } | { readonly reason: Error }): void {
+    this.#left ??= left;
+    this.#tellOutcome();
+    this.#wake();
     this.#release();
+  }
+
+  #tellOutcome(): void {
+    if (!this.#left || !this.#outcome) return;
+    if ("run" in this.#left) this.#outcome.resolve(this.#left.run);
+    else this.#outcome.reject(this.#left.reason);
   }
 
   #release(): void {

@@ -59,7 +59,8 @@ export class RunDriver {
       };
       signal?.addEventListener("abort", onLost);
       if (signal?.aborted) onLost();
-      await this.drive(control);
+      await this.#driveOn(control);
+      if (control.parked) return { until: control.parked };
       signal?.removeEventListener("abort", onLost);
       if (!control.isFinished && !control.isWaiting && control.interruption === "shutdown") return "unfinished";
     } catch (error) {
@@ -74,10 +75,19 @@ export class RunDriver {
     return control.finished;
   }
 
-  /** Drives the run until it has ended or the engine stops; a second call joins the first. Never rejects. */
+  /** Drives the run until it has ended, is parked or the engine stops; a second call joins the first. Never rejects. */
   drive(control: RunControl): Promise<void> {
     control.driving ??= this.#drive(control);
     return control.driving;
+  }
+
+  /** As {@link drive}, and through what began when the run was about to be parked. */
+  async #driveOn(control: RunControl): Promise<void> {
+    let driving: Promise<void> | undefined;
+    do {
+      driving = this.drive(control);
+      await driving;
+    } while (control.driving !== undefined && control.driving !== driving);
   }
 
   /** Interrupts what is under way, so that the next start continues it, and resolves when all of it has let go. */
@@ -95,10 +105,16 @@ export class RunDriver {
   async #drive(control: RunControl): Promise<void> {
     let attempts = 0;
     let conflicts = 0;
+    control.takeWoken();
     while (!control.isFinished) {
       try {
         if (attempts++ > 0) await this.#refresh(control);
         if (!control.isFinished) await advanceRun(control, this.#services);
+        if (control.parked) {
+          control.driving = undefined;
+          return;
+        }
+        if (control.takeWoken()) continue;
         // Interrupted just as it began to wait: it is ended here and now.
         if (!control.isSuspended || control.isWaiting) break;
         if (this.#stopping.signal.aborted) break;

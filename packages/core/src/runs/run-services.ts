@@ -18,6 +18,8 @@ export interface RunServices {
   /** 0 up to 1, for the spread of retries. */
   readonly random: () => number;
   readonly logger: Logger;
+  /** A run whose calls only wait is parked after this. */
+  readonly parkAfterMs: number;
   /** A run has stored that it waits, and its worker is about to let it go. */
   onSuspended(wait: WatchedWait): void;
   /** A run that was in hand has ended, or waits for somebody outside. */

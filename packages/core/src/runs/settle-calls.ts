@@ -4,7 +4,8 @@ import { bridgeToolResult } from "../bridge/bridge-result.ts";
 import { isOpenCall } from "../calls/pending-calls.ts";
 import { isClientResult, textForModel } from "../client-tools/results.ts";
 import type { CallRecord } from "../storage/contract.ts";
-import type { ToolInvocation, ToolResult } from "../tools/contract.ts";
+import type { Tool, ToolInvocation, ToolResult, ToolScope, WaitingCall } from "../tools/contract.ts";
+import { HeldCalls } from "./held-calls.ts";
 import { settleAsLost } from "./lost-calls.ts";
 import type { RunContext } from "./run-context.ts";
 import { callKey } from "./run-control.ts";
@@ -25,8 +26,8 @@ const RUN_FAILED = failedCall("Not executed: the run failed.");
 const NOBODY_APPROVES = "Not executed: the call needs an approval, and this conversation has nobody who could give it.";
 
 /**
- * The results in asked order. `undefined` means that a shutdown came first: nothing of the group is stored then, and
- * the next start settles it from the records of its calls. Results are kept in the run's control, so that a repeated
+ * The results in asked order. `undefined` means that the run was parked, or that a shutdown came first: nothing of the
+ * group is stored then, and the next attempt settles what is left, the next start from the records of its calls. Results are kept in the run's control, so that a repeated
  * attempt (storage failed) executes nothing twice.
  */
 export async function settleCalls(context: RunContext, group: CallGroup): Promise<readonly SettledCall[] | undefined> {
@@ -35,22 +36,39 @@ export async function settleCalls(context: RunContext, group: CallGroup): Promis
   const inherited = group.turn <= control.inheritedTurn;
   const records = inherited || group.turn === control.answeredTurn ? await askedAbout(context, group.turn) : undefined;
 
-  const settle = async (planned: PlannedCall): Promise<SettledCall | undefined> => {
-    const key = callKey(group.turn, planned.position);
+  const waits = new HeldCalls(context);
+
+  const begin = async (planned: PlannedCall): Promise<ToolResult | WaitingCall | undefined> => {
     const record = records?.get(planned.position);
-    const startedAt = clock.monotonicMs();
-    let result = control.settled.get(key);
-    if (!result && record?.face === "client") result = clientCallResult(context, record);
-    else if (!result && record?.face === "approval") result = await decidedCall(context, group.turn, planned, record);
-    else if (!result && record) result = await recoverCall(context, record);
-    else if (!result && inherited) result = await executeInherited(context, group.turn, planned);
-    else if (!result) result = await executeCall(context, group.turn, planned);
-    if (!result) return undefined;
-    control.settled.set(key, result);
-    return { planned, result, durationMs: Math.round(clock.monotonicMs() - startedAt) };
+    if (record?.face === "client") return clientCallResult(context, record);
+    if (record?.face === "approval") return decidedCall(context, group.turn, planned, record);
+    if (record) return recoverCall(context, record);
+    return inherited
+      ? executeInherited(context, group.turn, planned, beginTool)
+      : executeCall(context, group.turn, planned, beginTool);
   };
 
-  const settled = parallelToolCalls ? await settleAll(group.plan, settle) : await settleInTurn(group.plan, settle);
+  const settle = async (planned: PlannedCall): Promise<SettledCall | undefined> => {
+    const key = callKey(group.turn, planned.position);
+    const held = control.held.get(key);
+    const startedAtMs = held?.startedAtMs ?? clock.monotonicMs();
+    let result = control.settled.get(key);
+    if (!result) {
+      const begun = held?.call ?? (await waits.work(() => begin(planned)));
+      if (begun && "isEnded" in begun) {
+        if (!held) control.hold(key, { call: begun, startedAtMs });
+        result = await waits.wait(begun);
+      } else result = begun;
+    }
+    if (!result) return undefined;
+    control.settled.set(key, result);
+    control.held.delete(key);
+    return { planned, result, durationMs: Math.round(clock.monotonicMs() - startedAtMs) };
+  };
+
+  const settled = parallelToolCalls
+    ? await settleAll(group.plan, settle)
+    : await settleInTurn(group.plan, settle, () => control.parked !== undefined);
   const complete = settled.filter((call) => call !== undefined);
   return complete.length === group.plan.length ? complete : undefined;
 }
@@ -66,9 +84,16 @@ async function settleAll(plan: readonly PlannedCall[], settle: Settle): Promise<
   });
 }
 
-async function settleInTurn(plan: readonly PlannedCall[], settle: Settle): Promise<(SettledCall | undefined)[]> {
+async function settleInTurn(
+  plan: readonly PlannedCall[],
+  settle: Settle,
+  isParked: () => boolean,
+): Promise<(SettledCall | undefined)[]> {
   const settled: (SettledCall | undefined)[] = [];
-  for (const planned of plan) settled.push(await settle(planned));
+  for (const planned of plan) {
+    settled.push(await settle(planned));
+    if (isParked()) break;
+  }
   return settled;
 }
 
@@ -81,12 +106,13 @@ export async function askedAbout(
   return new Map(records.filter((record) => record.turn === turn).map((record) => [record.position, record]));
 }
 
-async function executeCall(
+async function executeCall<Result>(
   context: RunContext,
   turn: number,
   planned: PlannedCall,
+  work: (tool: Tool, scope: ToolScope) => Promise<Result>,
   isApproved = false,
-): Promise<ToolResult | undefined> {
+): Promise<Result | ToolResult | undefined> {
   const { control } = context;
   if (control.failure) return RUN_FAILED;
   if (planned.kind === "refuse") return failedCall(planned.error);
@@ -103,7 +129,15 @@ async function executeCall(
     providerCallId: planned.call.id,
     arguments: planned.arguments,
   };
-  return runTool(context, planned.tool, invocation, (scope) => planned.tool.execute(scope));
+  return runTool(context, planned.tool, invocation, (scope) => work(planned.tool, scope));
+}
+
+function executeTool(tool: Tool, scope: ToolScope): Promise<ToolResult> {
+  return tool.execute(scope);
+}
+
+function beginTool(tool: Tool, scope: ToolScope): Promise<ToolResult | WaitingCall> {
+  return tool.begin ? tool.begin(scope) : tool.execute(scope);
 }
 
 /**
@@ -111,13 +145,14 @@ async function executeCall(
  * theirs has not begun; of others nobody knows. That the mesh may have another configuration by now is no excuse:
  * only a call that could never be executed is refused as if it were new.
  */
-async function executeInherited(
+async function executeInherited<Result>(
   context: RunContext,
   turn: number,
   planned: PlannedCall,
-): Promise<ToolResult | undefined> {
+  work: (tool: Tool, scope: ToolScope) => Promise<Result>,
+): Promise<Result | ToolResult | undefined> {
   const safe = planned.kind === "execute" ? planned.tool.ownDeadline : planned.arguments === undefined;
-  return safe && !context.control.failure ? executeCall(context, turn, planned) : OUTCOME_UNKNOWN;
+  return safe && !context.control.failure ? executeCall(context, turn, planned, work) : OUTCOME_UNKNOWN;
 }
 
 /** What the client said about its call. */
@@ -143,8 +178,8 @@ async function decidedCall(
   }
   const result =
     turn <= context.control.inheritedTurn
-      ? await executeInherited(context, turn, planned)
-      : await executeCall(context, turn, planned, true);
+      ? await executeInherited(context, turn, planned, executeTool)
+      : await executeCall(context, turn, planned, executeTool, true);
   return result && { ...result, callId };
 }
 

@@ -16,12 +16,12 @@ export function failedCall(error: string): ToolResult {
  * Runs `work`, which is the tool's `execute` or `recover`. `undefined` means that a shutdown came first and the call is
  * left to the next start. Never rejects.
  */
-export function runTool(
+export function runTool<Result>(
   context: RunContext,
   tool: Tool,
   invocation: ToolInvocation,
-  work: (scope: ToolScope) => Promise<ToolResult>,
-): Promise<ToolResult | undefined> {
+  work: (scope: ToolScope) => Promise<Result>,
+): Promise<Result | ToolResult | undefined> {
   const { control, toolCallTimeoutMs } = context;
   const { clock, logger } = context.services;
   const own = tool.ownDeadline ? undefined : new AbortController();
@@ -34,7 +34,7 @@ export function runTool(
   return new Promise((resolve) => {
     let limit: Timer | undefined;
     let grace: Timer | undefined;
-    const end = (result: ToolResult | undefined): void => {
+    const end = (result: Result | ToolResult | undefined): void => {
       limit?.cancel();
       grace?.cancel();
       control.signal.removeEventListener("abort", onInterruption);
@@ -45,7 +45,7 @@ export function runTool(
       limit?.cancel();
       grace = clock.schedule(SETTLE_GRACE_MS, () => {
         logger.warn("a tool did not settle its call after an interruption", { tool: tool.definition.name, invocation });
-        end(interrupted(control));
+        end(interruptedCall(control));
       });
     };
 
@@ -59,7 +59,7 @@ export function runTool(
     else control.signal.addEventListener("abort", onInterruption);
 
     started(work, scope).then(end, (error: unknown) => {
-      if (control.interruption) return end(interrupted(control));
+      if (control.interruption) return end(interruptedCall(control));
       logger.error("a tool failed in a way it should not", { tool: tool.definition.name, invocation, error });
       end(failedCall("The tool failed inside the mesh. It may have happened; check before repeating it."));
     });
@@ -72,11 +72,12 @@ export function notStarted(control: RunControl): ToolResult | undefined {
   return failedCall(`Not executed: ${whyOver(control)}.`);
 }
 
-async function started(work: (scope: ToolScope) => Promise<ToolResult>, scope: ToolScope): Promise<ToolResult> {
+async function started<Result>(work: (scope: ToolScope) => Promise<Result>, scope: ToolScope): Promise<Result> {
   return work(scope);
 }
 
-function interrupted(control: RunControl): ToolResult | undefined {
+/** What becomes of a call that did not settle although its run was interrupted. */
+export function interruptedCall(control: RunControl): ToolResult | undefined {
   if (!control.isOver) return undefined;
   return failedCall(`Stopped: ${whyOver(control)}. It may have happened; check before repeating it.`);
 }

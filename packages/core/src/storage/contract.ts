@@ -499,7 +499,7 @@ export interface RunQueue {
   push(run: { readonly runId: string; readonly sessionId: string }): Promise<void>;
   /** Starts taking work, at most `concurrency` at once. `work` must not reject. */
   start(options: { concurrency: number; work: (run: RunInHand) => Promise<WorkDone> }): Promise<void>;
-  /** Stops taking work and resolves when what is in hand has ended. */
+  /** Stops taking work and resolves when what is in hand has ended, parked runs included. */
   stop(): Promise<void>;
   /** Whether a run of a new session, pushed now, would be taken at once by this process. Left out: that is not known. */
   isFree?(): boolean;
@@ -521,9 +521,20 @@ export interface RunInHand {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** `unfinished`: the run is to be taken again, here or by another process; an embedded queue leaves that to the next start. */
+/**
+ * `unfinished`: the run is to be taken again, here or by another process; an embedded queue leaves that to the next start.
+ * {@link Parked}: it waits and needs no worker.
+ */
 // biome-ignore lint/suspicious/noConfusingVoidType: a worker that returns nothing has done its work
-export type WorkDone = "unfinished" | undefined | void;
+export type WorkDone = "unfinished" | Parked | undefined | void;
+
+/**
+ * The run stays in hand, and its session taken, without counting as one of those at work. When `until` resolves, which
+ * must come, it is taken again before others.
+ */
+export interface Parked {
+  readonly until: Promise<void>;
+}
 
 /** The processes that share a backend. Only of a backend that several can share. */
 export interface Peers {

@@ -57,6 +57,21 @@ export interface ToolResult {
   readonly isCapped?: boolean | undefined;
 }
 
+/** A call whose outcome comes from outside and is stored before anybody is told: the tool waits for it, with or without its run. */
+export interface WaitingCall {
+  readonly isEnded: boolean;
+  /** Tells `watcher` once the outcome is stored; takes the place of an earlier watcher. Call it only before the end. */
+  watch(watcher: CallWatcher): void;
+  /** As the abort of the scope's signal, which the call does not listen to any more. `reason` is a `RunInterrupted`. */
+  interrupt(reason: Error): void;
+  /** For the history; waits for the end. Never rejects for what a tool call may meet. */
+  result(): Promise<ToolResult>;
+}
+
+export interface CallWatcher {
+  callEnded(): void;
+}
+
 export interface Tool {
   readonly definition: ToolDefinition;
   /** True for tools whose calls have a deadline of their own: `tool_call_timeout` does not apply to them. */
@@ -69,6 +84,11 @@ export interface Tool {
   readonly takesAnyArguments?: boolean | undefined;
   /** Never rejects for what a tool call may meet; a rejection is a bug and becomes a failed tool call. */
   execute(scope: ToolScope): Promise<ToolResult>;
+  /**
+   * What the engine calls instead of `execute` where it is there: hands over a call that only waits, so that its run may
+   * leave memory meanwhile. Such a call ends by itself before the deadline of its scope.
+   */
+  begin?(scope: ToolScope): Promise<ToolResult | WaitingCall>;
   /**
    * Finishes a call that a dead process left behind, from its stored record: continues it or settles it honestly, or
    * gives the result of one that is settled already. Never repeats what may have happened. Left out by tools without

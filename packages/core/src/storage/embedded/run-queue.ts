@@ -20,37 +20,60 @@ export function createRunQueue(logger: Logger): RunQueue {
   const ready = new Set<string>();
   const busy = new Set<string>();
   const inHand = new Set<Promise<void>>();
+  /** In hand, and waiting for something else than a worker. */
+  const parked = new Set<Promise<void>>();
+  /** Were parked and need a worker again. */
+  const back: QueuedRun[] = [];
   let worker: { readonly concurrency: number; readonly work: Work } | undefined;
+  let isStopping = false;
 
   const nextRun = (): QueuedRun | undefined => {
     const [sessionId] = ready;
-    if (sessionId === undefined) return undefined;
+    if (sessionId === undefined || isStopping) return undefined;
     ready.delete(sessionId);
     const lane = lanes.get(sessionId);
     const run = lane?.shift();
     if (lane?.length === 0) lanes.delete(sessionId);
+    if (run) {
+      waiting.delete(run.runId);
+      busy.add(sessionId);
+    }
     return run;
   };
 
   const take = (): void => {
     while (worker && inHand.size < worker.concurrency) {
-      const run = nextRun();
+      const run = back.shift() ?? nextRun();
       if (!run) return;
-      waiting.delete(run.runId);
-      busy.add(run.sessionId);
-      const done = perform(worker.work, run).then(() => {
-        inHand.delete(done);
-        busy.delete(run.sessionId);
-        if (lanes.has(run.sessionId)) ready.add(run.sessionId);
-        take();
-      });
-      inHand.add(done);
+      begin(run, worker.work);
     }
   };
 
-  const perform = async (work: Work, run: QueuedRun): Promise<void> => {
+  const begin = (run: QueuedRun, work: Work): void => {
+    const done = perform(work, run).then((end) => {
+      inHand.delete(done);
+      if (typeof end === "object") park(run, end.until);
+      else {
+        busy.delete(run.sessionId);
+        if (lanes.has(run.sessionId)) ready.add(run.sessionId);
+      }
+      take();
+    });
+    inHand.add(done);
+  };
+
+  const park = (run: QueuedRun, until: Promise<void>): void => {
+    const over = until.then(() => {
+      parked.delete(over);
+      back.push(run);
+      take();
+    });
+    parked.add(over);
+  };
+
+  const perform = async (work: Work, run: QueuedRun): Promise<WorkDone> => {
     try {
-      await work(run);
+      return await work(run);
     } catch (error) {
       logger.error("a run's work was rejected, which it must never be", { run_id: run.runId, error });
     }
@@ -70,12 +93,14 @@ export function createRunQueue(logger: Logger): RunQueue {
       if (worker) throw new Error("the run queue is started already");
       if (!(options.concurrency >= 1)) throw new RangeError("the run queue needs a concurrency of at least 1");
       worker = options;
+      isStopping = false;
       take();
     },
-    isFree: () => worker !== undefined && inHand.size < worker.concurrency,
+    isFree: () => worker !== undefined && !isStopping && inHand.size < worker.concurrency,
     async stop() {
+      isStopping = true;
+      while (inHand.size + parked.size > 0) await Promise.all([...inHand, ...parked]);
       worker = undefined;
-      while (inHand.size > 0) await Promise.all(inHand);
     },
   };
 }

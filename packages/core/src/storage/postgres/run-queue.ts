@@ -1,6 +1,6 @@
 import type { Clock, Logger } from "@leafmesh/protocol";
 import { sql } from "kysely";
-import type { RunInHand, RunQueue, WorkDone } from "../contract.ts";
+import type { Parked, RunInHand, RunQueue, WorkDone } from "../contract.ts";
 import { JOBS_SCHEMA } from "./address.ts";
 import type { ClaimRegister } from "./claims.ts";
 import type { Database } from "./database.ts";
@@ -33,6 +33,8 @@ interface Held {
   readonly job: FetchedJob;
   readonly lost: AbortController;
   done: Promise<void>;
+  /** Waits for something else than a worker, or for a worker to be free again. */
+  isParked: boolean;
 }
 
 interface Worker {
@@ -48,12 +50,14 @@ const SETTLE_AGAIN_MS = 1_000;
 export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
   const { processId, jobs, database, claims, clock, logger, announce, isClosed } = options;
   const inHand = new Set<Held>();
+  /** Of runs that were parked and need a worker again: given one before other runs are fetched. */
+  const back: (() => void)[] = [];
   let worker: Worker | undefined;
   let claimed = 0;
   let isTaking = false;
   let isAwake = false;
 
-  const settle = async (job: FetchedJob, done: WorkDone): Promise<void> => {
+  const settle = async (job: FetchedJob, done: Exclude<WorkDone, Parked>): Promise<void> => {
     for (;;) {
       try {
         await (done === "unfinished" ? jobs.giveBack(job) : jobs.complete(job));
@@ -67,19 +71,52 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
     }
   };
 
-  const perform = async (held: Held, { work }: Worker, claim: string): Promise<void> => {
+  const atWork = (): number => {
+    let count = 0;
+    for (const { isParked } of inHand) if (!isParked) count++;
+    return count;
+  };
+
+  /** Resolves when the run is at work again. */
+  const park = async (held: Held, until: Promise<void>, concurrency: number): Promise<void> => {
+    held.isParked = true;
+    goOn(concurrency);
+    wake();
+    await until;
+    await new Promise<void>((resolve) => {
+      back.push(() => {
+        held.isParked = false;
+        resolve();
+      });
+      goOn(concurrency);
+    });
+  };
+
+  const goOn = (concurrency: number): void => {
+    while (back.length > 0 && atWork() < concurrency) back.shift()?.();
+  };
+
+  const perform = async (held: Held, { work, concurrency }: Worker, claim: string): Promise<void> => {
     const { job, lost } = held;
     const { runId, sessionId } = job.data;
     claims.add(runId, claim, () => lost.abort());
-    let done: WorkDone;
+    let done: Exclude<WorkDone, Parked>;
     try {
-      done = await work({ runId, sessionId, signal: lost.signal });
+      for (;;) {
+        const end = await work({ runId, sessionId, signal: lost.signal });
+        if (typeof end !== "object") {
+          done = end;
+          break;
+        }
+        await park(held, end.until, concurrency);
+      }
     } catch (error) {
       logger.error("a run's work was rejected, which it must never be", { run_id: runId, error });
     }
     claims.remove(runId, claim);
     if (!lost.signal.aborted) await settle(job, done);
     inHand.delete(held);
+    goOn(concurrency);
     wake();
   };
 
@@ -90,7 +127,7 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
   };
 
   const takeSome = async (current: Worker): Promise<boolean> => {
-    const room = current.concurrency - inHand.size;
+    const room = current.concurrency - atWork();
     if (room <= 0) return false;
     const fetched = await jobs.fetch(room);
     if (fetched.length === 0) return false;
@@ -106,7 +143,7 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
     for (const job of fetched) {
       // An earlier attempt of the same job was taken for dead: this process did not beat in time.
       for (const earlier of inHand) if (earlier.job.id === job.id) earlier.lost.abort();
-      const held: Held = { job, lost: new AbortController(), done: Promise.resolve() };
+      const held: Held = { job, lost: new AbortController(), done: Promise.resolve(), isParked: false };
       inHand.add(held);
       held.done = perform(held, current, claim);
     }
@@ -140,7 +177,7 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
     async push(run) {
       await push(run);
       wake();
-      if (!worker || inHand.size >= worker.concurrency) announce();
+      if (!worker || atWork() >= worker.concurrency) announce();
     },
 
     async start(starting) {

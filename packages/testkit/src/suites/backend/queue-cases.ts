@@ -137,6 +137,60 @@ export function queueCases(backend: () => Backend): void {
       expect(shop.started).toEqual(["a1", "a1"]);
     });
 
+    it("does not count a parked run, keeps its session taken, and takes it again before others", async () => {
+      await store(["a1", "a"], ["a2", "a"], ["b1", "b"], ["c1", "c"]);
+      const shop = createWorkshop();
+      const parked = Promise.withResolvers<void>();
+      let visits = 0;
+      await queue().start({
+        concurrency: 1,
+        async work(run) {
+          if (run.runId === "a1" && ++visits === 1) return { until: parked.promise };
+          await shop.work(run);
+        },
+      });
+      await push(["a1", "a"], ["a2", "a"], ["b1", "b"], ["c1", "c"]);
+      await shop.untilStarted(1);
+      expect(shop.started).toEqual(["b1"]);
+      parked.resolve();
+      await aMoment();
+      expect(shop.started, "the one worker is at work").toEqual(["b1"]);
+      shop.finish("b1");
+      await shop.untilStarted(2);
+      expect(shop.started).toEqual(["b1", "a1"]);
+      shop.finish("a1");
+      for (let started = 3; started <= 4; started++) {
+        await shop.untilStarted(started);
+        shop.finish(shop.started[started - 1] ?? "");
+      }
+      await queue().stop();
+      expect(shop.started.slice(2).sort()).toEqual(["a2", "c1"]);
+      expect(shop.mostAtOnce).toBe(1);
+    });
+
+    it("stops by waiting for parked runs, too", async () => {
+      await store(["a1", "a"]);
+      const parked = Promise.withResolvers<void>();
+      const visited = Promise.withResolvers<void>();
+      let visits = 0;
+      await queue().start({
+        concurrency: 1,
+        async work() {
+          visits++;
+          visited.resolve();
+          return visits === 1 ? { until: parked.promise } : undefined;
+        },
+      });
+      await push(["a1", "a"]);
+      await visited.promise;
+      const stopped = queue().stop();
+      await aMoment();
+      expect(visits).toBe(1);
+      parked.resolve();
+      await stopped;
+      expect(visits).toBe(2);
+    });
+
     it("survives work that rejects", async () => {
       await store(["a1", "a"], ["a2", "a"]);
       const done: string[] = [];
