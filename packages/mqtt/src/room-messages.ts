@@ -6,18 +6,8 @@
  * - `up` (device): the device's envelopes.
  * - `down` (mesh): the mesh's envelopes, and `closed`, retained so that a ring that comes late finds it.
  */
-import {
-  capabilitySchema,
-  type DeviceEnvelope,
-  deviceEnvelopeSchema,
-  MAX_CAPABILITIES,
-  type MeshEnvelope,
-  meshEnvelopeSchema,
-} from "@leafmesh/protocol";
+import { capabilitySchema, MAX_CAPABILITIES } from "@leafmesh/protocol";
 import * as z from "zod";
-
-/** Largest envelope in bytes of its JSON; what the room protocol of LeafMesh has as well. */
-export const MAX_ENVELOPE_BYTES = 64 * 1024;
 
 /** Seconds after which a broker forgets what was retained in a room that nobody closed: the longest life of a room. */
 export const RETAINED_SECONDS = 900;
@@ -40,25 +30,9 @@ export const presenceSchema = z.discriminatedUnion("type", [
 ]);
 export type Presence = z.infer<typeof presenceSchema>;
 
-const closedSchema = z.object({ type: z.literal("closed"), reason: z.string().max(200) });
-export type RoomClosed = z.infer<typeof closedSchema>;
-
-/** What a device may find on `down`; `undefined` for anything else, also from a later version. */
-export function parseDown(text: string): MeshEnvelope | RoomClosed | undefined {
-  return parse(z.union([meshEnvelopeSchema, closedSchema]), text);
-}
-
-export function parseUp(text: string): DeviceEnvelope | undefined {
-  return parse(deviceEnvelopeSchema, text);
-}
-
 export function parsePresence(text: string): Presence | undefined {
-  return parse(presenceSchema, text);
-}
-
-function parse<Schema extends z.ZodType>(schema: Schema, text: string): z.output<Schema> | undefined {
   try {
-    return schema.safeParse(JSON.parse(text)).data;
+    return presenceSchema.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined;
   }

@@ -24,13 +24,9 @@ export {
   type Sealer,
 } from "./room-codec.ts";
 export {
-  MAX_ENVELOPE_BYTES,
   type Presence,
-  parseDown,
   parsePresence,
-  parseUp,
   RETAINED_SECONDS,
-  type RoomClosed,
   SESSION_SECONDS,
   WILL_DELAY_SECONDS,
 } from "./room-messages.ts";

@@ -72,6 +72,14 @@ export {
   transientPayloads,
 } from "./events.ts";
 export {
+  MAX_ENVELOPE_BYTES,
+  parseFromDevice,
+  parseFromMesh,
+  parseRoomMember,
+  type RoomClosed,
+  type RoomMember,
+} from "./hosted-room.ts";
+export {
   type AskView,
   askStateSchema,
   askViewSchema,

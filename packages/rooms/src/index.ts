@@ -1,3 +1,4 @@
+export { ablyRoom } from "./providers/ably.ts";
 export {
   type LocalRoomHandle,
   type LocalRoomRequest,

@@ -7,14 +7,12 @@ import {
   FRAME_OVERHEAD_BYTES,
   type Incoming,
   type Link,
-  MAX_ENVELOPE_BYTES,
   MqttFailure,
   type MqttVersion,
   mayPass,
   type Opener,
   openNewestLink,
   packetBytes,
-  parseDown,
   type RoomKey,
   type RoomTopics,
   roomTopics,
@@ -28,6 +26,8 @@ import {
   createBackoff,
   type DeviceEnvelope,
   type Logger,
+  MAX_ENVELOPE_BYTES,
+  parseFromMesh,
   type Timer,
   utf8Length,
 } from "@leafmesh/protocol";
@@ -339,7 +339,7 @@ class Seat implements DeviceRoom {
   async #receive({ payload, retained }: Incoming): Promise<void> {
     const opened = await this.#opener.open(payload);
     if (!opened.ok) return;
-    const message = parseDown(opened.text);
+    const message = parseFromMesh(opened.text);
     if (message === undefined) return;
     if (message.type === "closed") this.#gone("closed", "over", `the mesh closed the room: ${message.reason}`);
     // A task that a broker has kept is somebody's mistake, and may be old.

@@ -4,14 +4,12 @@ import {
   createInbox,
   createOpener,
   FRAME_OVERHEAD_BYTES,
-  MAX_ENVELOPE_BYTES,
   type Presence,
   parsePresence,
-  parseUp,
   type RoomKey,
   type RoomTopics,
 } from "@leafmesh/mqtt/wire";
-import type { DeviceEnvelope } from "@leafmesh/protocol";
+import { type DeviceEnvelope, MAX_ENVELOPE_BYTES, parseFromDevice } from "@leafmesh/protocol";
 
 /** Messages that may wait to be opened. */
 const MAX_WAITING = 256;
@@ -48,7 +46,7 @@ export function createRoomReceiver(key: RoomKey, topics: RoomTopics, handlers: R
       else handlers.dropped("not a presence message");
       return;
     }
-    const envelope = parseUp(opened.text);
+    const envelope = parseFromDevice(opened.text);
     if (envelope) handlers.envelope(envelope);
     else handlers.dropped("not an envelope");
   };

@@ -4,7 +4,6 @@ import {
   createSealer,
   FRAME_OVERHEAD_BYTES,
   importRoomKey,
-  MAX_ENVELOPE_BYTES,
   MqttFailure,
   newRoomKey,
   type Presence,
@@ -17,16 +16,15 @@ import {
 } from "@leafmesh/mqtt/wire";
 import {
   type Clock,
-  type DeviceEnvelope,
   type JoinInfo,
   type Logger,
+  MAX_ENVELOPE_BYTES,
   type NewId,
   type TaskEnvelope,
-  type Timer,
   utf8Length,
 } from "@leafmesh/protocol";
-import { type Delivered, type Room, RoomError, type RoomErrorKind, type RoomEvent, type Sent } from "../contract.ts";
-import { createEventQueue } from "../event-queue.ts";
+import { type Room, RoomError, type RoomErrorKind, type RoomEvent, type Sent } from "../contract.ts";
+import { RoomFeed } from "../room-feed.ts";
 import { createRoomReceiver, type RoomReceiver } from "./mqtt-receiver.ts";
 
 /** How long the mesh waits on for a device whose will has come; the broker has held the will back for 5 s by then. */
@@ -34,10 +32,6 @@ export const AWAY_GRACE_MS = 10_000;
 /** 1.5 × keepalive, and the delay of the will. */
 export const LOSS_SEEN_WITHIN_MS = 28_000;
 
-/** Events that may wait for their reader. */
-const MAX_WAITING_EVENTS = 256;
-/** Events about messages that were dropped; what comes after is dropped in silence. */
-const MAX_DROPS_REPORTED = 16;
 /** A task that finds no connection waits for so long that it is back, and never longer. */
 const RECONNECT_WAIT_MS = 2_000;
 /** A goodbye or a cancel is worth so long and no longer. */
@@ -133,15 +127,9 @@ class MqttRoom implements Room {
   readonly #expires: boolean;
   readonly #sealer: Sealer;
   readonly #receiver: RoomReceiver;
-  readonly #events = createEventQueue<RoomEvent>(MAX_WAITING_EVENTS);
+  readonly #feed: RoomFeed;
   readonly #openedAtMs: number;
   #subscription: Subscription | undefined;
-  #presence: "absent" | "here" | "away" | "left" = "absent";
-  #taskSent = false;
-  /** The device has said something about the task. */
-  #answered = false;
-  #dropsReported = 0;
-  #grace: Timer | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(request: MqttRoomRequest, dependencies: MqttRoomDependencies, facts: Facts) {
@@ -152,17 +140,18 @@ class MqttRoom implements Room {
     this.#dependencies = dependencies;
     this.#topics = facts.topics;
     this.#expires = facts.expires;
+    this.#feed = new RoomFeed({ clock: dependencies.clock, graceMs: request.graceMs });
     this.#sealer = createSealer(facts.key, facts.topics.down);
     this.#receiver = createRoomReceiver(facts.key, facts.topics, {
       presence: (presence) => this.#moved(presence),
-      envelope: (envelope) => this.#heard(envelope),
-      dropped: (why) => this.#drop(why),
+      envelope: (envelope) => this.#feed.heard(envelope),
+      dropped: (why) => this.#feed.drop(why),
     });
     this.#openedAtMs = dependencies.clock.monotonicMs();
   }
 
   get events(): AsyncIterable<RoomEvent> {
-    return this.#events;
+    return this.#feed.events;
   }
 
   /** Throws what the connection throws. */
@@ -172,14 +161,14 @@ class MqttRoom implements Room {
       [up, presence],
       {
         message: (message) => this.#receiver.push(message),
-        lost: (failure) => this.#end({ type: "closed", error: roomError(failure), delivered: this.#delivered }),
+        lost: (failure) => this.#feed.fail(roomError(failure)),
       },
       signal,
     );
   }
 
   async send(task: TaskEnvelope, signal: AbortSignal): Promise<Sent> {
-    if (this.#taskSent) throw new Error("a room takes one task");
+    if (this.#feed.taskLeft) throw new Error("a room takes one task");
     const text = JSON.stringify(task);
     const bytes = utf8Length(text);
     if (bytes > this.maxTaskBytes) {
@@ -189,14 +178,14 @@ class MqttRoom implements Room {
     const payload = await this.#sealer.seal(text);
     const unreachable = await this.#reconnected(signal);
     if (unreachable) return { status: "not_handed", error: roomError(unreachable) };
-    this.#taskSent = true;
+    this.#feed.taskIsLeaving();
     const published = await this.#dependencies.connection.publishIfConnected(
       { topic: this.#topics.down, payload, expirySeconds: Math.max(1, Math.ceil(task.budget_ms / 1000)) },
       { signal },
     );
     const error = certainlyNotHanded(published);
     if (!error) return { status: "handed" };
-    this.#taskSent = false;
+    this.#feed.taskStayed();
     return { status: "not_handed", error };
   }
 
@@ -214,7 +203,8 @@ class MqttRoom implements Room {
 
   /** What the broker keeps of the room: nothing, but for as long as the ring lives the word that it is closed. */
   async #close(reason: string): Promise<void> {
-    this.#end();
+    this.#receiver.close();
+    this.#feed.close();
     const { connection, clock } = this.#dependencies;
     const ringLeftMs = this.#request.joinWithinMs - (clock.monotonicMs() - this.#openedAtMs);
     const retained =
@@ -261,64 +251,10 @@ class MqttRoom implements Room {
     }
   }
 
-  // ── What comes from the device ──────────────────────────────────────────────────────────────────────────────────
-
   #moved(presence: Presence): void {
-    if (this.#presence === "left") return;
-    if (presence.type === "joined") {
-      this.#grace?.cancel();
-      const before = this.#presence;
-      this.#presence = "here";
-      if (before === "absent") this.#emit({ type: "joined", capabilities: presence.capabilities });
-      if (before === "away") this.#emit({ type: "back" });
-    } else if (presence.reason === "left") {
-      this.#left("left");
-    } else if (this.#presence === "here") {
-      this.#presence = "away";
-      this.#emit({ type: "away", graceMs: this.#request.graceMs });
-      this.#grace = this.#dependencies.clock.schedule(this.#request.graceMs, () => this.#left("lost"));
-    }
-  }
-
-  #left(reason: "left" | "lost"): void {
-    this.#grace?.cancel();
-    this.#presence = "left";
-    this.#emit({ type: "left", reason, delivered: this.#delivered });
-  }
-
-  #heard(envelope: DeviceEnvelope): void {
-    if (envelope.type === "refused") {
-      if (this.#taskSent) this.#drop("refused after the task was sent");
-      else this.#emit({ type: "refused" });
-      return;
-    }
-    this.#answered = true;
-    this.#emit({ type: "frame", envelope });
-  }
-
-  get #delivered(): Delivered {
-    if (!this.#taskSent) return "no";
-    return this.#answered ? "yes" : "maybe";
-  }
-
-  /** Whoever may write the topic can cause this, so it neither fills the queue nor ends the room. */
-  #drop(why: string): void {
-    if (this.#dropsReported++ < MAX_DROPS_REPORTED) this.#events.push({ type: "dropped", why });
-  }
-
-  /** A device that floods the room ends it: whatever is dropped could be the answer. */
-  #emit(event: RoomEvent): void {
-    if (this.#closing || this.#events.push(event)) return;
-    const error = new RoomError("mismatch", "The device sends more messages than the mesh can read.", {
-      code: "flood",
-    });
-    this.#end({ type: "closed", error, delivered: this.#delivered });
-  }
-
-  #end(last?: RoomEvent): void {
-    this.#grace?.cancel();
-    this.#receiver.close();
-    this.#events.end(last);
+    if (presence.type === "joined") this.#feed.here(presence.capabilities);
+    else if (presence.reason === "left") this.#feed.left();
+    else this.#feed.lost();
   }
 }
 

@@ -1,11 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { join as joinPath } from "node:path";
-import { createOpener, createSealer, importRoomKey, parseDown, roomTopics } from "@leafmesh/mqtt/wire";
+import { createOpener, createSealer, importRoomKey, roomTopics } from "@leafmesh/mqtt/wire";
 import {
   type Clock,
   type DeviceEnvelope,
   type Logger,
   MAX_RING_BYTES,
+  parseFromMesh,
   randomId,
   silentLogger,
   systemClock,
@@ -322,7 +323,7 @@ describe.skipIf(!mosquittoAvailable())("a room over MQTT (needs mosquitto)", () 
     await expect.poll(() => device.frames.length).toBe(2);
     for (const frame of device.frames) {
       const opened = await opener.open(frame);
-      if (opened.ok) messages.push(parseDown(opened.text)?.type ?? "?");
+      if (opened.ok) messages.push(parseFromMesh(opened.text)?.type ?? "?");
     }
     expect(messages).toEqual(["task", "cancel"]);
   });

@@ -1,0 +1,78 @@
+/** A mesh's side of rooms of one provider: the real adapter, the rooms' events, and rings for them. */
+import { type Clock, type Ring, randomId, silentLogger, systemClock, type TaskEnvelope } from "@leafmesh/protocol";
+import type { Closable, ProviderDependencies, Room, RoomDefinition, RoomEvent, Sent } from "@leafmesh/rooms/contract";
+import { Mailbox } from "./mailbox.ts";
+import { ringFor } from "./rings.ts";
+
+export const patient = new AbortController().signal;
+
+export interface MeshRoom {
+  readonly room: Room;
+  readonly ring: Ring;
+  /** The next event of this type; what came before it is passed over. */
+  event<Type extends RoomEvent["type"]>(type: Type): Promise<Extract<RoomEvent, { type: Type }>>;
+  /** Everything that has come and was not taken. */
+  takeAll(): RoomEvent[];
+  task(changes?: Partial<TaskEnvelope>): Promise<Sent>;
+}
+
+export interface RoomMesh {
+  readonly dependencies: ProviderDependencies;
+  open(
+    changes?: Partial<Ring>,
+    more?: { readonly lifetimeMs?: number; readonly signal?: AbortSignal },
+  ): Promise<MeshRoom>;
+  close(): Promise<void>;
+}
+
+/** `record` holds the fields of a connection of that provider. */
+export function startRoomMesh(
+  definition: RoomDefinition,
+  record: Readonly<Record<string, string>>,
+  clock: Clock = systemClock,
+): RoomMesh {
+  const shared = new Map<string, Closable>();
+  const dependencies: ProviderDependencies = {
+    clock,
+    logger: silentLogger,
+    newId: randomId,
+    scope: {
+      share<Value extends Closable>(key: string, make: () => Value): Value {
+        const value = (shared.get(key) as Value | undefined) ?? make();
+        shared.set(key, value);
+        return value;
+      },
+    },
+  };
+  const rooms = definition.create(definition.options.parse(record), dependencies);
+  return {
+    dependencies,
+    async open(changes = {}, { lifetimeMs = 180_000, signal = patient } = {}) {
+      const room = await rooms.open(
+        { askId: "ask_1", deviceId: "phone-7", approval: "silent", joinWithinMs: 60_000, lifetimeMs },
+        signal,
+      );
+      const events = new Mailbox<RoomEvent>();
+      void (async () => {
+        for await (const event of room.events) events.put(event);
+      })();
+      const ring = ringFor(clock.nowMs(), { join: room.join, ...changes });
+      return {
+        room,
+        ring,
+        event: <Type extends RoomEvent["type"]>(type: Type) =>
+          events.next((event): event is Extract<RoomEvent, { type: Type }> => event.type === type),
+        takeAll: () => events.takeAll(),
+        task: (task = {}) =>
+          room.send(
+            { type: "task", id: ring.ask, action: "battery.read", inputs: {}, budget_ms: 60_000, ...task },
+            patient,
+          ),
+      };
+    },
+    async close() {
+      await rooms.close();
+      for (const each of shared.values()) await each.close();
+    },
+  };
+}
