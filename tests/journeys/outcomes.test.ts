@@ -5,9 +5,9 @@ import { type RunningMesh, startMesh } from "../support/mesh.ts";
 import { callFor, type ObedientModel, resultsIn, startObedientModel } from "../support/model.ts";
 import { killAll, type RunningProcess } from "../support/process.ts";
 import { READ, scenes, yamlForScenes } from "../support/scenes.ts";
-import { type Transport, transports } from "../support/transports.ts";
+import { everyTransport, type Transport } from "../support/transports.ts";
 
-describe.each(transports)("over $name", ({ open }) => {
+describe.each(everyTransport)("over $name", ({ open }) => {
   let transport: Transport;
   let model: ObedientModel;
   let mesh: RunningMesh;

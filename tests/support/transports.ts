@@ -1,4 +1,8 @@
-/** The two ways that need no account: the built-in room with the direct notifier, and one MQTT broker for both. */
+/**
+ * The two ways that need no account: the built-in room with the direct notifier, and one MQTT broker for both; and rooms
+ * of providers whose doubles take the vendor's own client, where the device is rung over its socket to the mesh.
+ */
+import { startAblyDouble } from "@leafmesh/testkit/ably";
 import { type DeviceOptions, startDevice, startMqttDevice } from "./device.ts";
 import { startBroker } from "./mosquitto.ts";
 import type { RunningProcess } from "./process.ts";
@@ -65,6 +69,27 @@ export async function mqtt(options: MqttTransportOptions = {}): Promise<Transpor
   };
 }
 
+/** Rooms on Ably, which the double plays. */
+export async function ably(): Promise<Transport> {
+  const double = await startAblyDouble();
+  const rung = await direct();
+  return {
+    ...rung,
+    name: "Ably",
+    connections: `${rung.connections}  rooms: { provider: ably, api_key: "${double.key}", endpoint: "${double.endpoint}" }\n`,
+    block: "connection: phones, room: rooms",
+    close: () => double.close(),
+  };
+}
+
+/** Every way that a device can be met: each outcome is shown over each of them. */
+export const everyTransport = [
+  { name: "the LeafMesh room", open: () => direct() },
+  { name: "Mosquitto", open: () => mqtt() },
+  { name: "Ably", open: () => ably() },
+] as const;
+
+/** Those over which a device can also be cut off and come back. */
 export const transports = [
   { name: "the LeafMesh room", open: () => direct() },
   { name: "Mosquitto", open: () => mqtt() },

@@ -10,6 +10,7 @@ import {
   leafmeshConnector,
   type TaskHandler,
 } from "@leafmesh/device";
+import { ablyConnector } from "@leafmesh/device/ably";
 import { type FileLedger, openFileLedger } from "@leafmesh/device/node";
 import { type MeshKey, ringSchema } from "@leafmesh/protocol";
 import { type CliContext, EXIT } from "./context.ts";
@@ -80,7 +81,7 @@ export async function startSimulatedDevice(
     network.cut(ms);
     room?.cut(ms);
   });
-  const connectors: Connector[] = [leafmeshConnector({ WebSocket: network.WebSocket })];
+  const connectors: Connector[] = [leafmeshConnector({ WebSocket: network.WebSocket }), ablyConnector()];
   if (room) connectors.push(room.connector);
 
   const device = createDevice({
