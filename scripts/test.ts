@@ -45,6 +45,7 @@ const services: readonly Service[] = [
     debianPackages: ["postgresql"],
   },
   { name: "OpenSSL", usedFor: "certificates of the TLS tests", commands: ["openssl"], debianPackages: ["openssl"] },
+  { name: "faketime", usedFor: "wall clocks that jump", commands: ["faketime"], debianPackages: ["faketime"] },
 ];
 
 /** Debian keeps daemons outside an ordinary user's PATH, and each PostgreSQL in a folder of its own. */

@@ -4,7 +4,7 @@ import { RunInterrupted } from "../runs/run-control.ts";
 import { type CallRecord, StorageError } from "../storage/contract.ts";
 import type { BridgeServices } from "./bridge-services.ts";
 import { type Ending, endingSettlement, endingStory } from "./endings.ts";
-import { lostAt } from "./presence.ts";
+import { EXECUTOR_GRACE_MS, lostAt } from "./presence.ts";
 
 /** Looks again after this long although nothing was heard: another process may have died without a word. */
 const LOOK_EVERY_MS = 5_000;
@@ -27,6 +27,8 @@ export class CallWatch implements Disposable {
   readonly #services: BridgeServices;
   readonly #call: WatchedCall;
   readonly #unsubscribe: () => void;
+  /** The loss that is waited for: as the store tells it, and on the monotonic clock. */
+  #loss: { readonly at: number; readonly endsMs: number } | undefined;
   #heard = false;
   #wake = (): void => {};
 
@@ -64,7 +66,7 @@ export class CallWatch implements Disposable {
       this.#heard = false;
       const call = await this.#stored(() => backend.call(id));
       if (!call || !isOpenCall(call)) return call;
-      const lostAtMs = await this.#stored(() => this.#lostAt());
+      const lostAtMs = await this.#stored(() => this.#lostAtMs());
       const ending = this.#endingNow(lostAtMs);
       if (ending) {
         await this.#stored(() => calls.settle(call, endingSettlement(call, ending), endingStory(id, ending)));
@@ -88,19 +90,26 @@ export class CallWatch implements Disposable {
       return interruption === "timed_out" ? "expired" : "cancelled";
     }
     if (clock.monotonicMs() > deadlineMs) return "expired";
-    return lostAtMs !== undefined && clock.nowMs() > lostAtMs ? "lost" : undefined;
+    return lostAtMs !== undefined && clock.monotonicMs() > lostAtMs ? "lost" : undefined;
   }
 
-  async #lostAt(): Promise<number | undefined> {
+  /** Fixed when a loss is first seen: a wall clock that jumps afterwards makes the grace neither shorter nor longer. */
+  async #lostAtMs(): Promise<number | undefined> {
+    const { backend, clock } = this.#services;
     const { sessionId, graceFrom } = this.#call;
-    return lostAt(await this.#services.backend.presence(sessionId), graceFrom);
+    const at = lostAt(await backend.presence(sessionId), graceFrom);
+    if (at !== this.#loss?.at) {
+      const leftMs = at === undefined ? 0 : Math.min(Math.max(at - clock.nowMs(), 0), EXECUTOR_GRACE_MS);
+      this.#loss = at === undefined ? undefined : { at, endsMs: clock.monotonicMs() + leftMs };
+    }
+    return this.#loss?.endsMs;
   }
 
   /** Until something is heard, or it is time to look again. */
   #next(lostAtMs: number | undefined): Promise<void> {
     const { clock } = this.#services;
     const toDeadlineMs = this.#call.deadlineMs - clock.monotonicMs() + 1;
-    const toLossMs = lostAtMs === undefined ? LOOK_EVERY_MS : lostAtMs - clock.nowMs() + 1;
+    const toLossMs = lostAtMs === undefined ? LOOK_EVERY_MS : lostAtMs - clock.monotonicMs() + 1;
     return this.#pause(Math.min(toDeadlineMs, toLossMs, LOOK_EVERY_MS));
   }
 

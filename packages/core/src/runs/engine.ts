@@ -233,7 +233,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
       await Promise.all(runs.map((run) => cancel(run.id)));
     },
   });
-  const submitKeyed = createKeyedSubmit({ backend, submit: (request) => sessions.submit(request) });
+  const submitKeyed = createKeyedSubmit({ backend, clock, submit: (request) => sessions.submit(request) });
   const sweep = new SessionSweep({
     backend,
     clock,

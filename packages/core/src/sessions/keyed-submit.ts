@@ -1,15 +1,17 @@
 /** Finds the conversation that an app calls by its own name, and the run that a repeated request led to before. */
+import type { Clock } from "@leafmesh/protocol";
 import { EngineError } from "../runs/engine-error.ts";
 import { CommitConflict } from "../runs/run-services.ts";
 import type { Backend } from "../storage/contract.ts";
 import { KeyedLock } from "./keyed-lock.ts";
-import type { SubmitRequest, Submitted } from "./session-service.ts";
+import { IDEMPOTENCY_KEY_LIFE_MS, type SubmitRequest, type Submitted } from "./session-service.ts";
 
 export type SubmitRunRequest = Omit<SubmitRequest, "sessionId" | "entryPoint"> &
   Required<Pick<SubmitRequest, "agent" | "run">>;
 
 export interface KeyedSubmitOptions {
   readonly backend: Backend;
+  readonly clock: Clock;
   submit(request: SubmitRequest): Promise<Submitted>;
 }
 
@@ -18,16 +20,17 @@ const MAX_TRIES = 4;
 
 export function createKeyedSubmit({
   backend,
+  clock,
   submit,
 }: KeyedSubmitOptions): (request: SubmitRunRequest) => Promise<Submitted> {
   const locks = new KeyedLock();
   const inTurn = <Value>(name: readonly unknown[] | undefined, work: () => Promise<Value>): Promise<Value> =>
     name ? locks.run(JSON.stringify(name), work) : work();
 
-  /** What the request became before. Throws `idempotency_conflict` when the key came with another request. */
+  /** What the request became within the key's life. Throws `idempotency_conflict` when the key came with another request. */
   const known = async ({ owner, idempotency }: SubmitRunRequest): Promise<Submitted | undefined> => {
     const stored = idempotency && (await backend.idempotency(owner, idempotency.key));
-    if (!stored) return undefined;
+    if (!stored || stored.createdAt < clock.nowMs() - IDEMPOTENCY_KEY_LIFE_MS) return undefined;
     if (stored.requestDigest !== idempotency.digest) {
       throw new EngineError("idempotency_conflict", "This Idempotency-Key came with another request before.");
     }

@@ -71,7 +71,7 @@ export interface SessionServiceOptions {
 }
 
 /** How long a repeat of a request is recognised. */
-const IDEMPOTENCY_KEY_LIFE_MS = 24 * 60 * 60 * 1000;
+export const IDEMPOTENCY_KEY_LIFE_MS = 24 * 60 * 60 * 1000;
 
 /** Several processes may share a store, so what one of them knows of an owner's sessions does not hold for long. */
 const MAX_UNCOUNTED = 100;
