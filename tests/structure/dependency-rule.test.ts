@@ -9,9 +9,10 @@ const root = resolve(import.meta.dirname, "../..");
 /** For each package: what of ours it may import. `*` stands for everything. */
 const allowed: Record<string, readonly string[]> = {
   protocol: [],
-  core: ["protocol"],
+  "guarded-fetch": ["protocol"],
+  core: ["protocol", "guarded-fetch"],
   mqtt: ["protocol"],
-  notifiers: ["protocol", "mqtt"],
+  notifiers: ["protocol", "guarded-fetch", "mqtt"],
   rooms: ["protocol", "mqtt", "room-service"],
   ledger: ["protocol"],
   device: ["protocol", "mqtt", "ledger"],

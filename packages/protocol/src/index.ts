@@ -114,6 +114,7 @@ export {
   type Reason,
   reasonSchema,
 } from "./outcomes.ts";
+export { MAX_RETRY_AFTER_MS, readRetryAfter } from "./retry-after.ts";
 export {
   type Approval,
   approvalSchema,
@@ -235,6 +236,7 @@ export {
   fromBase64Url,
   type LogFields,
   type Logger,
+  type Network,
   type NewId,
   randomId,
   silentLogger,

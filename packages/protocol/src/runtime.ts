@@ -43,6 +43,18 @@ export const systemClock: Clock = {
   schedule: (afterMs, run) => new SystemTimer(afterMs, run),
 };
 
+/**
+ * Where a test leads the connections of an adapter. The adapter calls its vendor's own address in every case, so that
+ * names, signatures and certificates are what they are in earnest; only the socket goes elsewhere. Never made from a
+ * record, a request or the environment: whoever chooses it is handed every credential.
+ */
+export interface Network {
+  /** Certificate authorities (PEM) that are trusted instead of the public ones. */
+  readonly ca: string;
+  /** Where a connection to this host and port goes; `undefined` leaves it alone. */
+  route(host: string, port: number): { readonly host: string; readonly port: number } | undefined;
+}
+
 /** Fields of a log line. Secrets are safe to pass: they are {@link Secret} values and print as `[redacted]`. */
 export type LogFields = Readonly<Record<string, unknown>>;
 

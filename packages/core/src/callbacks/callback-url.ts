@@ -1,6 +1,6 @@
+import { judgePublicUrl, type PublicRefusal } from "@leafmesh/guarded-fetch";
 import type { CallbackSettings } from "../config/mesh.ts";
 import { EngineError } from "../runs/engine-error.ts";
-import { judgePublicUrl, type RefusedBecause } from "../security/guarded-fetch.ts";
 import type { Sealer } from "../security/sealer.ts";
 
 /** What a callback's address is sealed for. */
@@ -26,7 +26,7 @@ export function sealCallbackUrl(
   return sealer.seal(url, callbackContext(runId));
 }
 
-const WHY: Readonly<Record<RefusedBecause, string>> = {
+const WHY: Readonly<Record<PublicRefusal, string>> = {
   bad_url: "must be an address that begins with https://, without user and password",
   not_https: "must begin with https://",
   not_public: "must lead into the public internet, or to an origin that server.callbacks.allow lists",

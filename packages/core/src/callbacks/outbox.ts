@@ -3,9 +3,10 @@
  * several processes one makes it. A notice that does not arrive is tried again, more and more slowly, and given up in
  * the end; what is in the store when a process dies is sent by the next.
  */
+
+import { AddressRefused, type GuardedFetch } from "@leafmesh/guarded-fetch";
 import type { Clock, Logger, NewId, Timer } from "@leafmesh/protocol";
 import type { CallbackSettings } from "../config/mesh.ts";
-import { AddressRefused, type GuardedFetch } from "../security/guarded-fetch.ts";
 import { SealError, type Sealer } from "../security/sealer.ts";
 import type { Backend, CallbackPatch, CallbackRecord } from "../storage/contract.ts";
 import { callbackContext } from "./callback-url.ts";

@@ -1,7 +1,8 @@
 /** The tools that agents list by name: declared in mesh.yaml or through the API. */
+
+import type { GuardedFetch } from "@leafmesh/guarded-fetch";
 import type { Logger } from "@leafmesh/protocol";
 import type { DeclaredTool } from "../config/mesh.ts";
-import type { GuardedFetch } from "../security/guarded-fetch.ts";
 import type { Backend, ToolRecord } from "../storage/contract.ts";
 import type { Tool, ToolProvider } from "../tools/contract.ts";
 import { createHttpTool } from "./http-tool.ts";

@@ -1,7 +1,8 @@
 /** A tool of the mesh: its arguments are POSTed to an address of the operator, and the answer is the result. */
+
+import { AddressRefused, AnswerTooLarge, type GuardedAnswer, type GuardedFetch } from "@leafmesh/guarded-fetch";
 import type { HttpTool } from "../config/mesh.ts";
 import { RunInterrupted } from "../runs/run-control.ts";
-import { AddressRefused, AnswerTooLarge, type GuardedAnswer, type GuardedFetch } from "../security/guarded-fetch.ts";
 import type { Tool, ToolResult, ToolScope } from "../tools/contract.ts";
 
 const MAX_ANSWER_BYTES = 1024 * 1024;

@@ -1,9 +1,10 @@
 /** The side of the engine that lets go of runs and takes them up again: waits, their deadlines, answers, notices. */
+
+import type { GuardedFetch } from "@leafmesh/guarded-fetch";
 import type { Clock, Logger, NewId } from "@leafmesh/protocol";
 import { CallbackOutbox } from "../callbacks/outbox.ts";
 import type { PendingCalls } from "../calls/pending-calls.ts";
 import type { CallbackSettings } from "../config/mesh.ts";
-import type { GuardedFetch } from "../security/guarded-fetch.ts";
 import type { Sealer } from "../security/sealer.ts";
 import type { Backend, RunRecord } from "../storage/contract.ts";
 import { WaitDeadlines, type WatchedWait } from "./deadlines.ts";

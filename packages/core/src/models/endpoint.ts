@@ -1,7 +1,7 @@
 /** Where an OpenAI-compatible endpoint is, what is sent with every call, and how it is named in messages. */
 import { isIP } from "node:net";
+import { type AddressRefusal, judgeAddress } from "@leafmesh/guarded-fetch";
 import type { Secret } from "@leafmesh/protocol";
-import { type AddressRefusal, judgeAddress } from "./address-guard.ts";
 import { ModelError } from "./contract.ts";
 
 export const OPENAI_BASE_URL = "https://api.openai.com/v1";

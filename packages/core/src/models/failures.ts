@@ -1,8 +1,8 @@
 /** Turns what goes wrong with a call into a {@link ModelError} that says where, what, and what to do. */
 import type { IncomingHttpHeaders } from "node:http";
+import { readRetryAfter } from "@leafmesh/protocol";
 import { ModelError, type ModelErrorKind } from "./contract.ts";
 import type { Endpoint } from "./endpoint.ts";
-import { readRetryAfter } from "./retry-after.ts";
 import { readVendorError, type VendorError } from "./vendor-error.ts";
 
 /** An answer that is no answer. `body` was read with a size limit. */

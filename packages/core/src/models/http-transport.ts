@@ -4,9 +4,9 @@
  * call's CPU.
  */
 import type { IncomingHttpHeaders } from "node:http";
+import { createGuardedLookup } from "@leafmesh/guarded-fetch";
 import type { Clock, Timer } from "@leafmesh/protocol";
 import type { Dispatcher, Pool } from "undici";
-import { createGuardedLookup } from "./address-guard.ts";
 
 export interface HttpTransport {
   /**

@@ -1,4 +1,6 @@
 /** The engine: conversations in, runs driven to their end, across restarts. */
+
+import { createGuardedFetch, type GuardedFetch } from "@leafmesh/guarded-fetch";
 import {
   type Clock,
   FINAL_RUN_STATUSES,
@@ -17,7 +19,6 @@ import { OutsideAnswers } from "../client-tools/outside-answers.ts";
 import type { Answer, Resumed } from "../client-tools/resume.ts";
 import type { Mesh } from "../config/mesh.ts";
 import type { Models } from "../models/contract.ts";
-import { createGuardedFetch, type GuardedFetch } from "../security/guarded-fetch.ts";
 import type { Sealer } from "../security/sealer.ts";
 import { createDeviceDirectory } from "../sessions/device-directory.ts";
 import type { DeviceDirectory } from "../sessions/devices.ts";

@@ -140,6 +140,26 @@ describe("an address that came with a request", () => {
   });
 });
 
+describe("an address that a device gave", () => {
+  const hosts = ["push.example"];
+
+  it("goes nowhere, and is not even looked up, when it is not listed", async () => {
+    const { asked, resolve } = resolveTo("8.8.8.8");
+    await expect(guarded(resolve).postListed(post("https://evil-push.example/"), hosts)).rejects.toMatchObject({
+      reason: "not_listed",
+    });
+    expect(asked).toEqual([]);
+  });
+
+  it("goes nowhere when a listed name leads into a private network", async () => {
+    const { asked, resolve } = resolveTo("8.8.8.8", "127.0.0.1");
+    await expect(guarded(resolve).postListed(post("https://eu.push.example/"), hosts)).rejects.toMatchObject({
+      reason: "not_public",
+    });
+    expect(asked).toEqual(["eu.push.example"]);
+  });
+});
+
 describe("a call", () => {
   it("goes to exactly the address that was checked: the name is asked for once", async () => {
     let host: string | undefined;
@@ -151,7 +171,7 @@ describe("a call", () => {
     );
     const { asked, resolve } = resolveTo("127.0.0.1");
     const named = `http://tool.internal:${url.port}/`;
-    expect(await guarded(resolve).postOperator(post(named))).toEqual({ status: 200, body: "hello" });
+    expect(await guarded(resolve).postOperator(post(named))).toMatchObject({ status: 200, body: "hello" });
     expect(asked).toEqual(["tool.internal"]);
     expect(host).toBe(`tool.internal:${url.port}`);
   });

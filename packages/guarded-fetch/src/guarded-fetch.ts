@@ -1,22 +1,33 @@
 /**
  * POSTs to addresses that the mesh did not choose. An address from a request may lead only into the public internet,
  * over https; one from the operator's file may lead into a private network as well, and never to link-local addresses,
- * where clouds keep the credentials of the machine. What a name resolves to is checked as a whole, and the connection
+ * where clouds keep the credentials of the machine; one from a device only into hosts that its provider lists. What a name resolves to is checked as a whole, and the connection
  * goes to exactly the addresses that were checked. Redirects are not followed; time and size are bounded.
  */
-import { type LookupOptions, lookup as resolveName } from "node:dns";
-import { isIP, type LookupFunction } from "node:net";
-import type { Clock } from "@leafmesh/protocol";
-import type { Agent } from "undici";
-import { createGuardedLookup, judgeAddress } from "../models/address-guard.ts";
-import { isPublicAddress } from "./public-address.ts";
 
-export type RefusedBecause =
+import { type LookupOptions, lookup as resolveName } from "node:dns";
+import type { IncomingHttpHeaders } from "node:http";
+import { isIP, type LookupFunction } from "node:net";
+import type { Clock, Network } from "@leafmesh/protocol";
+import type { Agent } from "undici";
+import { createGuardedLookup, judgeAddress } from "./address-guard.ts";
+import { judgeListedUrl } from "./listed-hosts.ts";
+import { isPublicAddress } from "./public-address.ts";
+import { routed } from "./routed.ts";
+import { hostOf, parseUrl } from "./web-address.ts";
+
+/** What can be wrong with any address. */
+export type PublicRefusal =
   | "bad_url"
   /** `http:`, where only `https:` is taken. */
   | "not_https"
   /** Loopback, private, link-local or otherwise not of the public internet. */
   | "not_public";
+
+export type RefusedBecause =
+  | PublicRefusal
+  /** Not one of the hosts that are listed, or on another port than theirs. */
+  | "not_listed";
 
 /** The address is not one that may be called. Nothing was sent. */
 export class AddressRefused extends Error {
@@ -37,7 +48,7 @@ export class AnswerTooLarge extends Error {
 export interface GuardedPost {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
+  readonly body: string | Uint8Array;
   readonly timeoutMs: number;
   /** Bytes of the answer that are read; more is an {@link AnswerTooLarge}. */
   readonly maxBytes: number;
@@ -46,6 +57,8 @@ export interface GuardedPost {
 
 export interface GuardedAnswer {
   readonly status: number;
+  /** Names in lower case. */
+  readonly headers: IncomingHttpHeaders;
   readonly body: string;
 }
 
@@ -54,6 +67,8 @@ export interface GuardedFetch {
   postPublic(post: GuardedPost, allow: readonly string[]): Promise<GuardedAnswer>;
   /** To an address that stands in the operator's file. */
   postOperator(post: GuardedPost): Promise<GuardedAnswer>;
+  /** To an address that a device gave, over https into one of `hosts` or a host below one, and to no other. */
+  postListed(post: GuardedPost, hosts: readonly string[]): Promise<GuardedAnswer>;
   close(): Promise<void>;
 }
 
@@ -70,7 +85,7 @@ const MAX_CONNECTIONS = 8;
  * Why an address that came with a request cannot be called, as far as the address alone tells: what its name resolves to
  * is checked when it is called.
  */
-export function judgePublicUrl(url: string, allow: readonly string[]): RefusedBecause | undefined {
+export function judgePublicUrl(url: string, allow: readonly string[]): PublicRefusal | undefined {
   const parsed = parseUrl(url);
   if (!parsed) return "bad_url";
   if (isAllowed(parsed, allow)) return undefined;
@@ -83,9 +98,12 @@ export function judgePublicUrl(url: string, allow: readonly string[]): RefusedBe
 export function createGuardedFetch({
   clock,
   resolve = resolveName,
+  network,
 }: {
   readonly clock: Clock;
   readonly resolve?: ResolveAll | undefined;
+  /** Where a test plays the hosts. What it routes is not resolved, so it is not judged by its numeric address either. */
+  readonly network?: Network | undefined;
 }): GuardedFetch {
   const agents = new Map<LookupFunction, Promise<Agent>>();
   const publicLookup = createPublicLookup(resolve);
@@ -99,9 +117,9 @@ export function createGuardedFetch({
     const known = agents.get(lookup);
     if (known) return known;
     const opening = import("undici").then(
-      ({ Agent }) =>
+      ({ Agent, buildConnector }) =>
         new Agent({
-          connect: { timeout: CONNECT_TIMEOUT_MS, lookup },
+          connect: routed(buildConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, ca: network?.ca }), network),
           connections: MAX_CONNECTIONS,
           maxResponseSize: -1,
           allowH2: false,
@@ -128,7 +146,7 @@ export function createGuardedFetch({
       const [{ request }, dispatcher] = [await import("undici"), await agentFor(lookup)];
       const { headers, body } = post;
       const answer = await request(post.url, { dispatcher, method: "POST", headers, body, signal });
-      return { status: answer.statusCode, body: await readText(answer.body, post.maxBytes) };
+      return { status: answer.statusCode, headers: answer.headers, body: await readText(answer.body, post.maxBytes) };
     } finally {
       timer.cancel();
     }
@@ -143,6 +161,11 @@ export function createGuardedFetch({
     },
     async postOperator(post) {
       return postOperator(post);
+    },
+    async postListed(post, hosts) {
+      const reason = judgeListedUrl(post.url, hosts);
+      if (reason) throw new AddressRefused(reason);
+      return send(post, publicLookup);
     },
     async close() {
       closed = true;
@@ -159,18 +182,6 @@ function isAllowed(url: URL, allow: readonly string[]): boolean {
     if (protocol !== url.protocol || host?.toLowerCase() !== url.hostname) return false;
     return wanted === "*" || port === (wanted ?? (protocol === "https:" ? "443" : "80"));
   });
-}
-
-/** As a browser reads it, so that `0x7f.1` and `2130706433` are the addresses that they stand for. */
-function parseUrl(text: string): URL | undefined {
-  if (!URL.canParse(text)) return undefined;
-  const url = new URL(text);
-  const isWeb = url.protocol === "https:" || url.protocol === "http:";
-  return isWeb && url.username === "" && url.password === "" ? url : undefined;
-}
-
-function hostOf({ hostname }: URL): string {
-  return hostname.replace(/^\[(.*)\]$/, "$1");
 }
 
 /** Name resolution that fails when any address of the name is not public, and hands out what it has checked. */

@@ -1,0 +1,15 @@
+export { AddressNotAllowed, type AddressRefusal, createGuardedLookup, judgeAddress } from "./address-guard.ts";
+export {
+  AddressRefused,
+  AnswerTooLarge,
+  createGuardedFetch,
+  type GuardedAnswer,
+  type GuardedFetch,
+  type GuardedPost,
+  judgePublicUrl,
+  type PublicRefusal,
+  type RefusedBecause,
+  type ResolveAll,
+} from "./guarded-fetch.ts";
+export { judgeListedUrl } from "./listed-hosts.ts";
+export { isPublicAddress } from "./public-address.ts";
