@@ -4,6 +4,9 @@ export interface Broker {
   readonly url: string;
   readonly meshPassword: string;
   readonly devicePassword: string;
+  /** Connections stay, and nothing is answered. */
+  freeze(): void;
+  thaw(): void;
   close(): Promise<void>;
 }
 
@@ -27,5 +30,6 @@ export async function startBroker(options: {
     users: { mesh: meshPassword, ...Object.fromEntries(devices.map((login) => [login, devicePassword])) },
     acl: ACL,
   });
-  return { url: process.url, meshPassword, devicePassword, close: () => process.stop() };
+  const { url, freeze, thaw } = process;
+  return { url, meshPassword, devicePassword, freeze, thaw, close: () => process.stop() };
 }

@@ -4,7 +4,7 @@
  */
 import { startAblyDouble } from "@leafmesh/testkit/ably";
 import { type DeviceOptions, startDevice, startMqttDevice } from "./device.ts";
-import { startBroker } from "./mosquitto.ts";
+import { type Broker, startBroker } from "./mosquitto.ts";
 import type { RunningProcess } from "./process.ts";
 
 export interface Transport {
@@ -41,7 +41,7 @@ export interface MqttTransportOptions {
   readonly login?: string;
 }
 
-export async function mqtt(options: MqttTransportOptions = {}): Promise<Transport> {
+export async function mqtt(options: MqttTransportOptions = {}): Promise<Transport & Pick<Broker, "freeze" | "thaw">> {
   const loginOf = (id: string): string => options.login ?? id;
   const broker = await startBroker({
     meshPassword: options.meshPassword ?? "mesh-broker-password",
@@ -65,6 +65,8 @@ export async function mqtt(options: MqttTransportOptions = {}): Promise<Transpor
         device,
       );
     },
+    freeze: broker.freeze,
+    thaw: broker.thaw,
     close: () => broker.close(),
   };
 }
