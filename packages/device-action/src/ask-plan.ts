@@ -1,5 +1,5 @@
 import type { ToolInvocation } from "@leafmesh/core";
-import type { Approval, Secret, TaskEnvelope } from "@leafmesh/protocol";
+import { type Approval, Secret, type TaskEnvelope } from "@leafmesh/protocol";
 import type { ConnectionPool } from "./connections.ts";
 
 /** A request that was found to be right, with what its ask needs to know. Held while the ask waits, so kept small. */
@@ -22,3 +22,11 @@ export interface AskPlan {
   readonly endsByMs: number;
   readonly connections: ConnectionPool;
 }
+
+/** The plan of an ask whose device was rung and has its task: what was for these alone is let go. */
+export function afterTask(plan: AskPlan): AskPlan {
+  return { ...plan, invocation: { ...plan.invocation, arguments: NOTHING }, inputs: NOTHING, pushToken: USED };
+}
+
+const NOTHING = {};
+const USED = new Secret("");

@@ -5,10 +5,10 @@
 import { RingError } from "@leafmesh/notifiers/contract";
 import type { AskResult, Capability, UploadTarget } from "@leafmesh/protocol";
 import { type Room, RoomError } from "@leafmesh/rooms/contract";
-import type { AskPlan } from "./ask-plan.ts";
+import { type AskPlan, afterTask } from "./ask-plan.ts";
 import { AskRecord, type Stored } from "./ask-record.ts";
 import type { AskServices } from "./ask-services.ts";
-import { type AskEffect, type AskEvent, type Ending, INITIAL_STATE } from "./ask-state.ts";
+import { type AskEffect, type AskEvent, type AskState, type Ending, INITIAL_STATE, type Step } from "./ask-state.ts";
 import {
   acceptedStory,
   createdStory,
@@ -18,7 +18,7 @@ import {
   settledStory,
   taskTroubleStory,
 } from "./ask-story.ts";
-import { AskTimers } from "./ask-timers.ts";
+import { AskTimers, type Deadline, type DeadlineWatcher } from "./ask-timers.ts";
 import { GivenUp } from "./bounded.ts";
 import { callStateOf } from "./call-states.ts";
 import { closeRoom } from "./close-room.ts";
@@ -28,7 +28,7 @@ import { resultOf } from "./outcomes.ts";
 import { checkDeclared } from "./request.ts";
 import { ringDevice } from "./ring-device.ts";
 import { toAskEvent } from "./room-events.ts";
-import { StepLoop } from "./step-loop.ts";
+import { StepLoop, type Steps } from "./step-loop.ts";
 import { buildTask, findOversize } from "./task.ts";
 import { DEVICE_ACTION } from "./tool-definition.ts";
 
@@ -36,6 +36,10 @@ export interface AskEnd {
   readonly result: AskResult;
   /** Left out when nothing was stored of the ask. */
   readonly callId: string | undefined;
+}
+
+export interface AskHolder {
+  askEnded(): void;
 }
 
 /** What an ask holds once its room is open. */
@@ -56,8 +60,8 @@ const MAX_PROGRESS_EVENTS = 100;
 /** One for all: an error of its own for each ask costs more than a commit's statements. */
 const OVER = new GivenUp("aborted");
 
-export class AskRun {
-  readonly plan: AskPlan;
+export class AskRun implements Steps, DeadlineWatcher {
+  plan: AskPlan;
 
   readonly #services: AskServices;
   readonly #record: AskRecord;
@@ -67,9 +71,9 @@ export class AskRun {
   /** The outcome once it is stored. */
   #end: AskEnd | undefined;
   #ended: PromiseWithResolvers<AskEnd> | undefined;
-  #onEnd: (() => void) | undefined;
+  #holder: AskHolder | undefined;
   /** Aborted when the ask has its outcome: what is under way then does not matter any more. */
-  readonly #over = new AbortController();
+  #over: AbortController | undefined = new AbortController();
   readonly #loop: StepLoop;
   #reach: Reach | undefined;
   #ringing: AbortController | undefined;
@@ -82,12 +86,8 @@ export class AskRun {
     this.plan = plan;
     this.#services = services;
     this.#record = new AskRecord(services);
-    this.#loop = new StepLoop(INITIAL_STATE, {
-      step: services.step,
-      perform: (effect) => this.#perform(effect),
-      onBug: (error) => services.logger.error("an ask failed in a way it should not", { ask: plan.askId, error }),
-    });
-    this.#timers = new AskTimers(services.clock, (which) => this.#loop.tell({ type: "deadline", which }));
+    this.#loop = new StepLoop(INITIAL_STATE, this);
+    this.#timers = new AskTimers(services.clock, this);
     this.#startedAtMs = services.clock.monotonicMs();
     const leastReplyMs = Math.min(LEAST_REPLY_MS, plan.replyTimeoutMs);
     this.#joinByMs = Math.min(this.#startedAtMs + plan.joinTimeoutMs, plan.endsByMs - leastReplyMs);
@@ -104,9 +104,9 @@ export class AskRun {
     return this.#end !== undefined;
   }
 
-  /** Calls `listener` when the outcome is stored, before those who wait for {@link ended} go on. */
-  onEnd(listener: () => void): void {
-    this.#onEnd = listener;
+  /** Tells `holder` when the outcome is stored, before those who wait for {@link ended} go on. */
+  heldBy(holder: AskHolder): void {
+    this.#holder = holder;
   }
 
   start(): void {
@@ -141,7 +141,19 @@ export class AskRun {
     await this.#record.idle();
   }
 
-  #perform(effect: AskEffect): void {
+  step(state: AskState, event: AskEvent): Step {
+    return this.#services.step(state, event);
+  }
+
+  onBug(error: unknown): void {
+    this.#services.logger.error("an ask failed in a way it should not", { ask: this.plan.askId, error });
+  }
+
+  deadlinePassed(which: Deadline): void {
+    this.#loop.tell({ type: "deadline", which });
+  }
+
+  perform(effect: AskEffect): void {
     switch (effect.type) {
       case "create":
         this.#create();
@@ -234,7 +246,7 @@ export class AskRun {
         return { askId, deviceId, approval, joinWithinMs: leftMs(), lifetimeMs };
       },
       leftMs,
-      signal: this.#over.signal,
+      signal: this.#giveUp(),
       clock,
       logger,
     });
@@ -333,8 +345,9 @@ export class AskRun {
     const budgetMs = Math.max(Math.floor(this.#leftMs(this.#replyByMs)), 0);
     const task = buildTask(this.plan, upload, budgetMs, this.#wallSeconds(this.#replyByMs));
     this.#loop.expect(
-      room.send(task, this.#over.signal),
+      room.send(task, this.#giveUp()),
       (sent) => {
+        this.#forgetTask();
         if (sent.status === "handed") {
           this.#loop.tell({ type: "sent", status: "handed" });
         } else {
@@ -347,6 +360,17 @@ export class AskRun {
         this.#loop.tell({ type: "sent", status: "handed" });
       },
     );
+  }
+
+  /** From here on the ask only waits, perhaps for long. */
+  #forgetTask(): void {
+    this.plan = afterTask(this.plan);
+    this.#over = undefined;
+    if (this.#reach) this.#reach = { ...this.#reach, upload: undefined };
+  }
+
+  #giveUp(): AbortSignal {
+    return this.#over?.signal ?? AbortSignal.abort(OVER);
   }
 
   #storeAccepted(): void {
@@ -367,11 +391,11 @@ export class AskRun {
   #finish(result: AskResult, standing: Promise<AskResult>): void {
     this.#timers.disarmAll();
     this.#ringing?.abort(OVER);
-    this.#over.abort(OVER);
+    this.#over?.abort(OVER);
     const end = (outcome: AskResult): void => {
       this.#end = { result: outcome, callId: this.#record.callId };
       this.#ended?.resolve(this.#end);
-      this.#onEnd?.();
+      this.#holder?.askEnded();
     };
     this.#loop.expect(standing, end, (error) => {
       end(result);

@@ -9,7 +9,7 @@ describe("the deadlines of an ask", () => {
   it("replace each other, but for the grace", async () => {
     const clock = createFakeClock();
     const passed: Deadline[] = [];
-    const timers = new AskTimers(clock, (which) => passed.push(which));
+    const timers = new AskTimers(clock, { deadlinePassed: (which) => passed.push(which) });
     timers.arm("join", 100);
     timers.arm("grace", 150);
     timers.arm("reply", 200);
@@ -23,7 +23,7 @@ describe("the deadlines of an ask", () => {
   it("can be taken back to the last moment", async () => {
     const clock = createFakeClock();
     const passed: Deadline[] = [];
-    const timers = new AskTimers(clock, (which) => passed.push(which));
+    const timers = new AskTimers(clock, { deadlinePassed: (which) => passed.push(which) });
     timers.arm("join", 100);
     timers.arm("grace", 100);
     clock.schedule(100, () => timers.disarmGrace());
@@ -51,7 +51,7 @@ describe("the deadlines of an ask", () => {
       if (seen.push(what) === 2) both.resolve();
     };
     mesh.on("data", () => see("answer"));
-    new AskTimers(systemClock, (which) => see(which)).arm("reply", 30);
+    new AskTimers(systemClock, { deadlinePassed: (which) => see(which) }).arm("reply", 30);
     device.write("answer");
     const until = systemClock.monotonicMs() + 120;
     while (systemClock.monotonicMs() < until);

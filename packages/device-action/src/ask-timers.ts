@@ -2,20 +2,24 @@ import type { Clock, Timer } from "@leafmesh/protocol";
 
 export type Deadline = "join" | "reply" | "grace";
 
+export interface DeadlineWatcher {
+  deadlinePassed(which: Deadline): void;
+}
+
 /**
  * The deadlines of one ask. Measured on the monotonic clock. When one passes, what the device has sent already is looked
  * at first: after a stall of the process timers come before sockets, and an answer that waits in a socket is in time.
  */
 export class AskTimers {
   readonly #clock: Clock;
-  readonly #passed: (which: Deadline) => void;
+  readonly #watcher: DeadlineWatcher;
   /** The join deadline, then the reply deadline. */
   #main: Timer | undefined;
   #grace: Timer | undefined;
 
-  constructor(clock: Clock, passed: (which: Deadline) => void) {
+  constructor(clock: Clock, watcher: DeadlineWatcher) {
     this.#clock = clock;
-    this.#passed = passed;
+    this.#watcher = watcher;
   }
 
   /** Replaces the deadline that was armed before; `grace` runs beside the others. */
@@ -23,12 +27,12 @@ export class AskTimers {
     if (which === "grace") {
       this.#grace?.cancel();
       this.#grace = this.#clock.schedule(afterMs, () => {
-        this.#grace = this.#clock.schedule(0, () => this.#passed(which));
+        this.#grace = this.#clock.schedule(0, () => this.#watcher.deadlinePassed(which));
       });
     } else {
       this.#main?.cancel();
       this.#main = this.#clock.schedule(afterMs, () => {
-        this.#main = this.#clock.schedule(0, () => this.#passed(which));
+        this.#main = this.#clock.schedule(0, () => this.#watcher.deadlinePassed(which));
       });
     }
   }

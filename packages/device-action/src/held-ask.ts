@@ -1,26 +1,31 @@
 /** An ask as the run engine holds it: with a run that waits for it, or without one. */
 import type { CallWatcher, ToolResult, WaitingCall } from "@leafmesh/core";
-import type { AskRun } from "./ask-run.ts";
+import type { AskHolder, AskRun } from "./ask-run.ts";
 import type { OpenAsks } from "./open-asks.ts";
 import { type ResultFacts, toolResultOf } from "./tool-result.ts";
 
-export class HeldAsk implements WaitingCall {
+export class HeldAsk implements WaitingCall, AskHolder {
   readonly #ask: AskRun;
+  readonly #asks: OpenAsks;
   readonly #facts: ResultFacts;
+  readonly #release: () => void;
   #watcher: CallWatcher | undefined;
 
   /** Starts the ask, unless `signal` is aborted. Its connections stay open until its room is closed. */
   constructor(ask: AskRun, asks: OpenAsks, facts: ResultFacts, signal: AbortSignal) {
     this.#ask = ask;
     this.#facts = facts;
-    const release = ask.plan.connections.hold();
+    this.#asks = asks;
+    this.#release = ask.plan.connections.hold();
     asks.add(ask);
-    ask.onEnd(() => {
-      asks.end(ask, release);
-      this.#watcher?.callEnded();
-    });
+    ask.heldBy(this);
     if (signal.aborted) this.interrupt(signal.reason);
     ask.start();
+  }
+
+  askEnded(): void {
+    this.#asks.end(this.#ask, this.#release);
+    this.#watcher?.callEnded();
   }
 
   get isEnded(): boolean {

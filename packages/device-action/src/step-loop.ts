@@ -1,34 +1,26 @@
 import type { AskEffect, AskEvent, AskState, Step } from "./ask-state.ts";
 import { GivenUp } from "./bounded.ts";
 
+/** Who does what the machine says. */
+export interface Steps {
+  step(state: AskState, event: AskEvent): Step;
+  perform(effect: AskEffect): void;
+  onBug(error: unknown): void;
+}
+
 /**
  * Feeds events to the machine one at a time and has its effects done. Whatever goes wrong in a way it should not, in
  * our own code or in an adapter's, becomes the event `broken`: the ask still ends, and says no more than is certain.
  */
 export class StepLoop {
-  readonly #step: (state: AskState, event: AskEvent) => Step;
-  readonly #perform: (effect: AskEffect) => void;
-  readonly #onBug: (error: unknown) => void;
+  readonly #steps: Steps;
   readonly #inbox: AskEvent[] = [];
   #state: AskState;
   #isStepping = false;
 
-  constructor(
-    initial: AskState,
-    {
-      step,
-      perform,
-      onBug,
-    }: {
-      step(state: AskState, event: AskEvent): Step;
-      perform(effect: AskEffect): void;
-      onBug(error: unknown): void;
-    },
-  ) {
+  constructor(initial: AskState, steps: Steps) {
     this.#state = initial;
-    this.#step = step;
-    this.#perform = perform;
-    this.#onBug = onBug;
+    this.#steps = steps;
   }
 
   get state(): AskState {
@@ -42,7 +34,7 @@ export class StepLoop {
     this.#isStepping = true;
     try {
       for (let next = this.#inbox.shift(); next; next = this.#inbox.shift()) {
-        const { state, effects } = this.#step(this.#state, next);
+        const { state, effects } = this.#steps.step(this.#state, next);
         this.#state = state;
         for (const effect of effects) this.#attempt(effect);
       }
@@ -64,14 +56,14 @@ export class StepLoop {
 
   #attempt(effect: AskEffect): void {
     try {
-      this.#perform(effect);
+      this.#steps.perform(effect);
     } catch (error) {
       this.#fail(error);
     }
   }
 
   #fail(error: unknown): void {
-    this.#onBug(error);
+    this.#steps.onBug(error);
     this.tell({ type: "broken" });
   }
 }

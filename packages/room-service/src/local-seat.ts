@@ -9,8 +9,8 @@ import {
 } from "@leafmesh/protocol";
 import type { Link } from "./link.ts";
 import type { OutboundFrame } from "./room/frames.ts";
-import { statusOf } from "./room/state.ts";
-import { newResumeKey } from "./room-host.ts";
+import { type LinkId, statusOf } from "./room/state.ts";
+import { newResumeKey, type RoomHost } from "./room-host.ts";
 import type { Rooms, ServiceContext } from "./rooms.ts";
 
 export interface OpenLocalRoom {
@@ -30,7 +30,7 @@ export interface LocalRoom {
   readonly roomId: string;
   /** Where the device connects. */
   readonly connectUrl: string;
-  /** The device's credential: one room, one seat, one use. */
+  /** The device's credential: one room, one seat, one use. Empty once it was used. */
   readonly deviceToken: string;
   readonly limits: RoomLimits;
   status(): RoomStatus;
@@ -55,37 +55,84 @@ export async function openLocalRoom(
     approval: request.approval,
     meshToken: false,
   });
-  let sent = 0;
-  const seat: Link = {
-    send(frame) {
-      if (frame.type === "welcome" || frame.type === "ack") return;
-      request.onFrame(frame);
-      if ("seq" in frame && typeof frame.seq === "number") {
-        host.dispatch({ type: "frame", link, frame: { type: "ack", seq: frame.seq }, bytes: 0 });
-      }
-    },
-    // `closing` has said it.
-    close() {},
-    // What the mesh sends is one task and a few cancels.
-    pause() {},
-    unpause() {},
-  };
-  const link = host.addLink(seat);
-  const jti = host.state.seats.mesh.token?.jti ?? "";
-  host.dispatch({ type: "join", seat: "mesh", link, jti, resume: newResumeKey(host.state.id) });
-  return {
-    roomId: host.state.id,
-    connectUrl: context.connectUrl(),
-    deviceToken: device.token,
-    limits: context.limits,
-    status: () => statusOf(host.state),
-    send(envelope) {
-      if (host.state.ended) return undefined;
-      sent++;
-      const bytes = utf8Length(JSON.stringify(envelope));
-      host.dispatch({ type: "frame", link, frame: { ...envelope, seq: sent }, bytes });
-      return sent;
-    },
-    close: () => host.dispatch({ type: "end", reason: "closed" }),
-  };
+  return new EmbeddedRoom(host, request.onFrame, context.connectUrl(), device.token, context.limits);
+}
+
+class EmbeddedRoom implements LocalRoom {
+  readonly connectUrl: string;
+  readonly limits: RoomLimits;
+  readonly #host: RoomHost;
+  readonly #onFrame: OpenLocalRoom["onFrame"];
+  readonly #link: LinkId;
+  #deviceToken: string;
+  #sent = 0;
+
+  constructor(
+    host: RoomHost,
+    onFrame: OpenLocalRoom["onFrame"],
+    connectUrl: string,
+    deviceToken: string,
+    limits: RoomLimits,
+  ) {
+    this.#host = host;
+    this.#onFrame = onFrame;
+    this.connectUrl = connectUrl;
+    this.#deviceToken = deviceToken;
+    this.limits = limits;
+    this.#link = host.addLink(new EmbeddedLink(this));
+    const jti = host.state.seats.mesh.token?.jti ?? "";
+    host.dispatch({ type: "join", seat: "mesh", link: this.#link, jti, resume: newResumeKey(host.state.id) });
+  }
+
+  get roomId(): string {
+    return this.#host.state.id;
+  }
+
+  get deviceToken(): string {
+    return this.#deviceToken;
+  }
+
+  status(): RoomStatus {
+    return statusOf(this.#host.state);
+  }
+
+  receive(frame: OutboundFrame): void {
+    if (frame.type === "welcome" || frame.type === "ack") return;
+    // A room is held for as long as its ask waits, and the token is the longest text in it.
+    if (frame.type === "peer" && frame.state === "joined") this.#deviceToken = "";
+    this.#onFrame(frame);
+    if ("seq" in frame && typeof frame.seq === "number") {
+      this.#host.dispatch({ type: "frame", link: this.#link, frame: { type: "ack", seq: frame.seq }, bytes: 0 });
+    }
+  }
+
+  send(envelope: TaskEnvelope | CancelEnvelope): number | undefined {
+    if (this.#host.state.ended) return undefined;
+    const seq = ++this.#sent;
+    const bytes = utf8Length(JSON.stringify(envelope));
+    this.#host.dispatch({ type: "frame", link: this.#link, frame: { ...envelope, seq }, bytes });
+    return seq;
+  }
+
+  close(): void {
+    this.#host.dispatch({ type: "end", reason: "closed" });
+  }
+}
+
+/** The mesh's connection. What the mesh sends is one task and a few cancels, so there is nothing to pause. */
+class EmbeddedLink implements Link {
+  readonly #room: EmbeddedRoom;
+
+  constructor(room: EmbeddedRoom) {
+    this.#room = room;
+  }
+
+  send(frame: OutboundFrame): void {
+    this.#room.receive(frame);
+  }
+
+  /** `closing` has said it. */
+  close(): void {}
+  pause(): void {}
+  unpause(): void {}
 }

@@ -15,11 +15,16 @@ import {
 } from "./room/state.ts";
 import type { StepRoom } from "./room/step.ts";
 
+/** Who holds the rooms of a process. */
+export interface RoomKeeper {
+  roomEnded(roomId: string, status: RoomStatus): void;
+}
+
 /** Runs one room: feeds the pure rules, carries out what follows, keeps one timer for the next deadline. */
 export class RoomHost {
   readonly #clock: Clock;
   readonly #step: StepRoom;
-  readonly #onEnded: (status: RoomStatus) => void;
+  readonly #keeper: RoomKeeper;
   readonly #links = new Map<LinkId, Link>();
   readonly #inputs: RoomInput[] = [];
   #state: RoomState;
@@ -27,10 +32,10 @@ export class RoomHost {
   #running = false;
   #timer: { readonly atMs: number; readonly timer: Timer } | undefined;
 
-  constructor(room: NewRoom, clock: Clock, step: StepRoom, onEnded: (status: RoomStatus) => void) {
+  constructor(room: NewRoom, clock: Clock, step: StepRoom, keeper: RoomKeeper) {
     this.#clock = clock;
     this.#step = step;
-    this.#onEnded = onEnded;
+    this.#keeper = keeper;
     this.#state = newRoom(room, this.#now());
     this.#arm();
   }
@@ -75,7 +80,7 @@ export class RoomHost {
     if (effect.type === "ended") {
       this.#timer?.timer.cancel();
       this.#timer = undefined;
-      this.#onEnded(statusOf(this.#state));
+      this.#keeper.roomEnded(this.#state.id, statusOf(this.#state));
       return;
     }
     const link = this.#links.get(effect.link);

@@ -2,7 +2,7 @@ import type { Approval, Clock, Logger, NewId, RoomLimits, RoomSeat, RoomStatus }
 import type { ServiceBounds } from "./bounds.ts";
 import { mayIssue, type RoomEndReason, type SeatToken } from "./room/state.ts";
 import type { StepRoom } from "./room/step.ts";
-import { RoomHost } from "./room-host.ts";
+import { RoomHost, type RoomKeeper } from "./room-host.ts";
 import type { SeatTokens } from "./tokens.ts";
 import { Tombstones } from "./tombstones.ts";
 
@@ -54,10 +54,11 @@ interface OpenRoomEntry {
   readonly owner: string;
   readonly host: RoomHost;
   readonly joinWithinMs: number;
+  readonly onEnded: (() => void) | undefined;
 }
 
 /** All rooms of one process. */
-export class Rooms {
+export class Rooms implements RoomKeeper {
   readonly #context: ServiceContext;
   readonly #open = new Map<string, OpenRoomEntry>();
   readonly #perOwner = new Map<string, number>();
@@ -100,12 +101,10 @@ export class Rooms {
       },
       clock,
       step,
-      (status) => {
-        this.#onEnded(id, request.owner, status);
-        request.onEnded?.();
-      },
+      this,
     );
-    this.#open.set(id, { owner: request.owner, host, joinWithinMs: request.joinWithinMs });
+    const { owner, joinWithinMs, onEnded } = request;
+    this.#open.set(id, { owner, host, joinWithinMs, onEnded });
     this.#perOwner.set(request.owner, (this.#perOwner.get(request.owner) ?? 0) + 1);
     logger.debug("room opened", {
       room: id,
@@ -160,7 +159,10 @@ export class Rooms {
     };
   }
 
-  #onEnded(roomId: string, owner: string, status: RoomStatus): void {
+  roomEnded(roomId: string, status: RoomStatus): void {
+    const entry = this.#open.get(roomId);
+    if (!entry) return;
+    const { owner, onEnded } = entry;
     this.#open.delete(roomId);
     const left = (this.#perOwner.get(owner) ?? 1) - 1;
     if (left === 0) this.#perOwner.delete(owner);
@@ -171,5 +173,6 @@ export class Rooms {
       handed: status.task.handed,
       replied: status.task.replied,
     });
+    onEnded?.();
   }
 }

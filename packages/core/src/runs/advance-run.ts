@@ -247,14 +247,14 @@ async function storeResults(
   await commit(services.backend, writes).catch((error: unknown) => {
     // An ended session takes no new records: another attempt does without.
     for (const { planned, result } of error instanceof CommitConflict ? settled : []) {
-      if (result.records) control.settled.set(callKey(turn, planned.position), { ...result, records: undefined });
+      if (result.records) control.settle(callKey(turn, planned.position), { ...result, records: undefined });
     }
     throw error;
   });
   for (const [index, message] of messages.entries()) {
     const call = settled[index];
     conversation.own.push({ turn, message, images: call?.result.images } satisfies Entry);
-    if (call) control.settled.delete(callKey(turn, call.planned.position));
+    if (call) control.forget(callKey(turn, call.planned.position));
   }
   if (end) control.finish({ ...run, ...end.patch, version: run.version + 1 });
 }

@@ -1,5 +1,5 @@
 import { type Clock, FINAL_RUN_STATUSES, type RunError, type Timer } from "@leafmesh/protocol";
-import type { RunRecord } from "../storage/contract.ts";
+import type { Parked, RunRecord } from "../storage/contract.ts";
 import type { CallWatcher, ToolResult, WaitingCall } from "../tools/contract.ts";
 import type { MeshLease } from "./mesh-leases.ts";
 
@@ -27,8 +27,17 @@ export interface HeldCall {
   readonly startedAtMs: number;
 }
 
+/** What is known of a call of the run that is not stored yet. */
+export interface KnownCall {
+  readonly key: string;
+  readonly result: ToolResult | undefined;
+  readonly held: HeldCall | undefined;
+}
+
+const NONE: readonly KnownCall[] = [];
+
 /** One unfinished run as this process drives it. Outlives attempts: what was settled once stays settled. */
-export class RunControl implements CallWatcher {
+export class RunControl implements CallWatcher, Parked {
   /** As last stored, as far as this process knows. */
   run: RunRecord;
   /** The attempt under way. */
@@ -49,13 +58,10 @@ export class RunControl implements CallWatcher {
   answeredTurn: number | undefined;
   /** Another process drives the run by now. */
   isLost = false;
-  /** Results of calls by {@link callKey}, until they are stored. */
-  readonly settled = new Map<string, ToolResult>();
-  /** Calls by {@link callKey} that have begun and only wait. */
-  readonly held = new Map<string, HeldCall>();
 
   readonly #clock: Clock;
   readonly #deadlineAt: number;
+  readonly #onDeadline: (control: RunControl) => void;
   /** Made when somebody asks for them, so that a run that only waits holds none. */
   #abort: AbortController | undefined;
   #outcome: PromiseWithResolvers<RunRecord> | undefined;
@@ -64,13 +70,16 @@ export class RunControl implements CallWatcher {
   #left: { readonly run: RunRecord } | { readonly reason: Error } | undefined;
   #interruption: Interruption | undefined;
   #timer: Timer | undefined;
-  #parked: PromiseWithResolvers<void> | undefined;
-  #isAwake = true;
+  #parking: "none" | "parked" | "woken" = "none";
+  #onAwake: (() => void) | undefined;
+  /** Few, so they are searched. */
+  #calls: readonly KnownCall[] = NONE;
 
   /** The deadline is measured on the monotonic clock from here on. */
-  constructor(run: RunRecord, clock: Clock) {
+  constructor(run: RunRecord, clock: Clock, onDeadline: (control: RunControl) => void) {
     this.run = run;
     this.#clock = clock;
+    this.#onDeadline = onDeadline;
     this.#deadlineAt = clock.monotonicMs() + run.deadlineAt - clock.nowMs();
   }
 
@@ -128,10 +137,10 @@ export class RunControl implements CallWatcher {
   }
 
   /**
-   * Interrupts the run at its deadline, and calls `onDeadline` if that is yet to come: a run that is past it already
+   * Interrupts the run at its deadline, and says so if that is yet to come: a run that is past it already
    * is closed when its turn comes.
    */
-  watchDeadline(onDeadline: () => void): void {
+  watchDeadline(): void {
     const leftMs = this.#deadlineAt - this.#clock.monotonicMs();
     if (leftMs <= 0) {
       this.interrupt("timed_out");
@@ -139,8 +148,8 @@ export class RunControl implements CallWatcher {
     }
     this.#timer = this.#clock.schedule(leftMs, () => {
       // A timer has a longest delay, so it may fire before its time.
-      if (this.#clock.monotonicMs() < this.#deadlineAt) this.watchDeadline(onDeadline);
-      else if (this.interrupt("timed_out")) onDeadline();
+      if (this.#clock.monotonicMs() < this.#deadlineAt) this.watchDeadline();
+      else if (this.interrupt("timed_out")) this.#onDeadline(this);
     });
   }
 
@@ -151,14 +160,29 @@ export class RunControl implements CallWatcher {
     const reason = new RunInterrupted(interruption);
     this.#abort?.abort(reason);
     this.#interrupted?.resolve(undefined);
-    for (const { call } of this.held.values()) call.interrupt(reason);
+    for (const { held } of this.#calls) held?.call.interrupt(reason);
     this.#wake();
     return true;
   }
 
+  /** The call by {@link callKey}: its result until that is stored, or what holds it while it only waits. */
+  knownCall(key: string): KnownCall | undefined {
+    return this.#calls.find((call) => call.key === key);
+  }
+
+  settle(key: string, result: ToolResult): void {
+    this.forget(key);
+    this.#calls = [...this.#calls, { key, result, held: undefined }];
+  }
+
+  /** The call's result is stored. */
+  forget(key: string): void {
+    this.#calls = this.#calls.filter((call) => call.key !== key);
+  }
+
   /** Keeps a call that has begun until its result is there. */
   hold(key: string, held: HeldCall): void {
-    this.held.set(key, held);
+    this.#calls = [...this.#calls, { key, held, result: undefined }];
     if (this.#interruption) held.call.interrupt(new RunInterrupted(this.#interruption));
   }
 
@@ -167,38 +191,43 @@ export class RunControl implements CallWatcher {
    * interrupted, or its calls cannot stand for the rest of it.
    */
   park(): boolean {
-    if (this.#interruption || this.failure || this.held.size === 0) return false;
-    this.#isAwake = false;
-    this.#parked = Promise.withResolvers();
+    if (this.#interruption || this.failure) return false;
+    this.#parking = "parked";
     // Nobody can be listening: what the run had under way has ended, or is one of its calls.
     this.#abort = undefined;
     this.#interrupted = undefined;
-    for (const { call } of this.held.values()) if (!call.isEnded) call.watch(this);
+    for (const { held } of this.#calls) if (held && !held.call.isEnded) held.call.watch(this);
     this.callEnded();
     return true;
   }
 
-  /** Resolves when the parked run can go on. `undefined`: it is not parked. */
-  get parked(): Promise<void> | undefined {
-    return this.#isAwake ? undefined : this.#parked?.promise;
+  get isParked(): boolean {
+    return this.#parking === "parked";
+  }
+
+  onAwake(wake: () => void): void {
+    if (this.isParked) this.#onAwake = wake;
+    else wake();
   }
 
   /** True once after a parked run woke up. */
   takeWoken(): boolean {
-    const woken = this.#isAwake && this.#parked !== undefined;
-    if (woken) this.#parked = undefined;
+    const woken = this.#parking === "woken";
+    if (woken) this.#parking = "none";
     return woken;
   }
 
   callEnded(): void {
-    for (const { call } of this.held.values()) if (!call.isEnded) return;
+    if (this.#calls.some(({ held }) => held && !held.call.isEnded)) return;
     this.#wake();
   }
 
   #wake(): void {
-    if (this.#isAwake) return;
-    this.#isAwake = true;
-    this.#parked?.resolve();
+    if (!this.isParked) return;
+    this.#parking = "woken";
+    const wake = this.#onAwake;
+    this.#onAwake = undefined;
+    wake?.();
   }
 
   /** The run has ended as `run` says. */

@@ -17,6 +17,7 @@ export class RunDriver {
   readonly #services: RunServices;
   readonly #controls = new Map<string, RunControl>();
   readonly #stopping = new AbortController();
+  readonly #onDeadline = (control: RunControl): void => void this.drive(control);
 
   constructor(services: RunServices) {
     this.#services = services;
@@ -26,9 +27,9 @@ export class RunDriver {
   add(run: RunRecord): RunControl {
     const known = this.#controls.get(run.id);
     if (known) return known;
-    const control = new RunControl(run, this.#services.clock);
+    const control = new RunControl(run, this.#services.clock, this.#onDeadline);
     this.#controls.set(run.id, control);
-    control.watchDeadline(() => void this.drive(control));
+    control.watchDeadline();
     return control;
   }
 
@@ -60,7 +61,7 @@ export class RunDriver {
       signal?.addEventListener("abort", onLost);
       if (signal?.aborted) onLost();
       await this.#driveOn(control);
-      if (control.parked) return { until: control.parked };
+      if (control.isParked) return control;
       signal?.removeEventListener("abort", onLost);
       if (!control.isFinished && !control.isWaiting && control.interruption === "shutdown") return "unfinished";
     } catch (error) {
@@ -110,7 +111,7 @@ export class RunDriver {
       try {
         if (attempts++ > 0) await this.#refresh(control);
         if (!control.isFinished) await advanceRun(control, this.#services);
-        if (control.parked) {
+        if (control.isParked) {
           control.driving = undefined;
           return;
         }

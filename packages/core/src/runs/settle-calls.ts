@@ -50,9 +50,10 @@ export async function settleCalls(context: RunContext, group: CallGroup): Promis
 
   const settle = async (planned: PlannedCall): Promise<SettledCall | undefined> => {
     const key = callKey(group.turn, planned.position);
-    const held = control.held.get(key);
+    const known = control.knownCall(key);
+    const held = known?.held;
     const startedAtMs = held?.startedAtMs ?? clock.monotonicMs();
-    let result = control.settled.get(key);
+    let result = known?.result;
     if (!result) {
       const begun = held?.call ?? (await waits.work(() => begin(planned)));
       if (begun && "isEnded" in begun) {
@@ -61,14 +62,13 @@ export async function settleCalls(context: RunContext, group: CallGroup): Promis
       } else result = begun;
     }
     if (!result) return undefined;
-    control.settled.set(key, result);
-    control.held.delete(key);
+    control.settle(key, result);
     return { planned, result, durationMs: Math.round(clock.monotonicMs() - startedAtMs) };
   };
 
   const settled = parallelToolCalls
     ? await settleAll(group.plan, settle)
-    : await settleInTurn(group.plan, settle, () => control.parked !== undefined);
+    : await settleInTurn(group.plan, settle, () => control.isParked);
   const complete = settled.filter((call) => call !== undefined);
   return complete.length === group.plan.length ? complete : undefined;
 }

@@ -529,11 +529,12 @@ export interface RunInHand {
 export type WorkDone = "unfinished" | Parked | undefined | void;
 
 /**
- * The run stays in hand, and its session taken, without counting as one of those at work. When `until` resolves, which
+ * The run stays in hand, and its session taken, without counting as one of those at work. When `wake` is called, which
  * must come, it is taken again before others.
  */
 export interface Parked {
-  readonly until: Promise<void>;
+  /** Asked once for each parking; calls at once when it is time already. */
+  onAwake(wake: () => void): void;
 }
 
 /** The processes that share a backend. Only of a backend that several can share. */

@@ -39,6 +39,7 @@ export interface LocalRoomRequest {
 export interface LocalRoomHandle {
   readonly roomId: string;
   readonly connectUrl: string;
+  /** Empty once it was used. */
   readonly deviceToken: string;
   readonly limits: RoomLimits;
   /** The frame's sequence number; `undefined` when the room has ended. */

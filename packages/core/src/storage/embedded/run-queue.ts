@@ -1,5 +1,5 @@
 import type { Logger } from "@leafmesh/protocol";
-import type { RunQueue, WorkDone } from "../contract.ts";
+import type { Parked, RunQueue, WorkDone } from "../contract.ts";
 
 interface QueuedRun {
   readonly runId: string;
@@ -21,7 +21,8 @@ export function createRunQueue(logger: Logger): RunQueue {
   const busy = new Set<string>();
   const inHand = new Set<Promise<void>>();
   /** In hand, and waiting for something else than a worker. */
-  const parked = new Set<Promise<void>>();
+  let parked = 0;
+  let onLastBack = (): void => {};
   /** Were parked and need a worker again. */
   const back: QueuedRun[] = [];
   let worker: { readonly concurrency: number; readonly work: Work } | undefined;
@@ -52,7 +53,7 @@ export function createRunQueue(logger: Logger): RunQueue {
   const begin = (run: QueuedRun, work: Work): void => {
     const done = perform(work, run).then((end) => {
       inHand.delete(done);
-      if (typeof end === "object") park(run, end.until);
+      if (typeof end === "object") park(run, end);
       else {
         busy.delete(run.sessionId);
         if (lanes.has(run.sessionId)) ready.add(run.sessionId);
@@ -62,13 +63,14 @@ export function createRunQueue(logger: Logger): RunQueue {
     inHand.add(done);
   };
 
-  const park = (run: QueuedRun, until: Promise<void>): void => {
-    const over = until.then(() => {
-      parked.delete(over);
+  const park = (run: QueuedRun, waiting: Parked): void => {
+    parked++;
+    waiting.onAwake(() => {
+      parked--;
       back.push(run);
       take();
+      if (parked === 0) onLastBack();
     });
-    parked.add(over);
   };
 
   const perform = async (work: Work, run: QueuedRun): Promise<WorkDone> => {
@@ -99,7 +101,9 @@ export function createRunQueue(logger: Logger): RunQueue {
     isFree: () => worker !== undefined && !isStopping && inHand.size < worker.concurrency,
     async stop() {
       isStopping = true;
-      while (inHand.size + parked.size > 0) await Promise.all([...inHand, ...parked]);
+      while (inHand.size + back.length + parked > 0) {
+        await (inHand.size > 0 ? Promise.all(inHand) : new Promise<void>((resolve) => (onLastBack = resolve)));
+      }
       worker = undefined;
     },
   };

@@ -78,11 +78,11 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
   };
 
   /** Resolves when the run is at work again. */
-  const park = async (held: Held, until: Promise<void>, concurrency: number): Promise<void> => {
+  const park = async (held: Held, parked: Parked, concurrency: number): Promise<void> => {
     held.isParked = true;
     goOn(concurrency);
     wake();
-    await until;
+    await new Promise<void>((resolve) => parked.onAwake(resolve));
     await new Promise<void>((resolve) => {
       back.push(() => {
         held.isParked = false;
@@ -108,7 +108,7 @@ export function createSharedRunQueue(options: RunQueueOptions): SharedRunQueue {
           done = end;
           break;
         }
-        await park(held, end.until, concurrency);
+        await park(held, end, concurrency);
       }
     } catch (error) {
       logger.error("a run's work was rejected, which it must never be", { run_id: runId, error });

@@ -145,7 +145,7 @@ export function queueCases(backend: () => Backend): void {
       await queue().start({
         concurrency: 1,
         async work(run) {
-          if (run.runId === "a1" && ++visits === 1) return { until: parked.promise };
+          if (run.runId === "a1" && ++visits === 1) return { onAwake: (wake) => void parked.promise.then(wake) };
           await shop.work(run);
         },
       });
@@ -178,7 +178,7 @@ export function queueCases(backend: () => Backend): void {
         async work() {
           visits++;
           visited.resolve();
-          return visits === 1 ? { until: parked.promise } : undefined;
+          return visits === 1 ? { onAwake: (wake) => void parked.promise.then(wake) } : undefined;
         },
       });
       await push(["a1", "a"]);
