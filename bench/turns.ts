@@ -7,6 +7,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { buildCommand } from "./lib/built-command.ts";
 import { startChild } from "./lib/child.ts";
 import { installPeers } from "./lib/install-peers.ts";
 import { type LoadOptions, type LoadResult, loadResultSchema } from "./lib/load.ts";
@@ -20,7 +21,8 @@ const USAGE = `npm run bench -- turns [options]
   --secs N            seconds for each cell (4)
   --repeats N         repeats of the whole table (3)
   --concurrency LIST  callers at a time (1,32,256)
-  --only LIST         candidates (${candidates.map(({ name }) => name).join(",")})`;
+  --only LIST         candidates (${candidates.map(({ name }) => name).join(",")})
+  --no-build          measure the build that is there`;
 
 /** A repeat in which others used more of the machine is left out when enough remain. */
 const NOISE_LIMIT = 0.15;
@@ -35,6 +37,8 @@ interface Settings {
   readonly concurrencies: readonly number[];
   readonly chosen: readonly Candidate[];
   readonly pinned: boolean;
+  /** Whether the command is built first. */
+  readonly build: boolean;
 }
 
 type Sample = LoadResult & { readonly others: number };
@@ -43,6 +47,7 @@ export async function run(args: readonly string[]): Promise<void> {
   const settings = readArgs(args);
   if (!settings) return;
   if (settings.chosen.some(({ name }) => name !== "leafmesh")) installPeers();
+  if (settings.chosen.some(({ name }) => name === "leafmesh")) buildCommand({ build: settings.build });
   const samples = await measureAll(settings);
   const rows = summarizeAll(settings, samples);
   const machine = describeMachine();
@@ -67,6 +72,7 @@ function readArgs(args: readonly string[]): Settings | undefined {
       repeats: { type: "string", default: "3" },
       concurrency: { type: "string", default: "1,32,256" },
       only: { type: "string", default: "" },
+      "no-build": { type: "boolean", default: false },
       help: { type: "boolean", default: false },
     },
   });
@@ -83,6 +89,7 @@ function readArgs(args: readonly string[]): Settings | undefined {
     concurrencies: values.concurrency.split(",").map(Number),
     chosen: candidates.filter(({ name }) => only.length === 0 || only.includes(name)),
     pinned: canPin(),
+    build: !values["no-build"],
   };
 }
 

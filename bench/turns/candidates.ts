@@ -1,5 +1,6 @@
 /** What is measured: LeafMesh through its command line, and each peer behind the same small server. */
 import { join, resolve } from "node:path";
+import { buildCommand } from "../lib/built-command.ts";
 import { type Child, startChild } from "../lib/child.ts";
 
 export interface Candidate {
@@ -25,19 +26,18 @@ export interface StartedCandidate {
 }
 
 const benchFolder = resolve(import.meta.dirname, "..");
-const root = resolve(benchFolder, "..");
 
 const leafmesh: Candidate = {
   name: "leafmesh",
-  title: "LeafMesh (HTTP API, all stored)",
+  title: "LeafMesh (built command, HTTP API, all stored)",
   isFramework: false,
   async start({ modelUrl, folder, cpu }) {
     const args = ["run", join(import.meta.dirname, "mesh.yaml"), "--port", "0", "--no-watch", "--json"];
-    const child = startChild(
-      process.execPath,
-      ["--conditions=leafmesh-source", join(root, "packages/cli/src/main.ts"), ...args, "--log-level", "error"],
-      { cpu, env: { MODEL_URL: modelUrl, BENCH_FOLDER: folder } },
-    );
+    const main = buildCommand({ build: false });
+    const child = startChild(process.execPath, [main, ...args, "--log-level", "error"], {
+      cpu,
+      env: { MODEL_URL: modelUrl, BENCH_FOLDER: folder },
+    });
     return { child, url: `${await urlOf(child)}/api/mesh/request` };
   },
 };

@@ -11,7 +11,7 @@ import { createReads } from "./reads.ts";
 import { createRunQueue } from "./run-queue.ts";
 import { createPrepare } from "./statements.ts";
 import { prepareDeclareExecutor } from "./write-statements.ts";
-import { type Announced, createApplyWrite } from "./writes.ts";
+import { type Announced, createWriter } from "./writes.ts";
 
 export interface EmbeddedBackendOptions {
   /** The database file, or `:memory:` for a store that dies with the process. */
@@ -121,7 +121,7 @@ export function createEmbeddedBackend(options: EmbeddedBackendOptions): Backend 
       store = undefined;
       if (!closing) return;
       closing.committer.flush();
-      closing.checkpoints?.close();
+      await closing.checkpoints?.close();
       closing.opened.close();
     },
   };
@@ -134,25 +134,37 @@ function openStore(options: EmbeddedBackendOptions, publish: (announced: Announc
   try {
     migrateDatabase(database, file, clock);
     const prepare = createPrepare(database);
-    const checkpoints = file === IN_MEMORY ? undefined : createCheckpoints({ database, file, clock, logger });
+    const checkpoints =
+      file === IN_MEMORY
+        ? undefined
+        : createCheckpoints({
+            database,
+            file,
+            durable: options.durable,
+            clock,
+            logger,
+            hold: () => committer.hold(),
+            release: () => committer.release(),
+          });
     const declareExecutor = prepareDeclareExecutor(prepare);
     // A value that changes: SQLite does not write a row that stays as it is.
     const probe = database.prepare(
       "insert into probe (id, count) values (1, 1) on conflict (id) do update set count = count + 1",
     );
+    const committer = createCommitter({
+      database,
+      writer: createWriter(prepare),
+      onCommitted(writes, announced) {
+        checkpoints?.written(pagesOf(writes));
+        if (writes.some(erases)) checkpoints?.erased();
+        publish(announced);
+      },
+    });
     return {
       opened,
       reads: createReads(prepare),
       checkpoints,
-      committer: createCommitter({
-        database,
-        applyWrite: createApplyWrite(prepare),
-        onCommitted(writes, announced) {
-          checkpoints?.written(pagesOf(writes));
-          if (writes.some(erases)) checkpoints?.erased();
-          publish(announced);
-        },
-      }),
+      committer,
       declareExecutor(id) {
         if (declareExecutor.run({ id }) > 0) checkpoints?.written(1);
       },

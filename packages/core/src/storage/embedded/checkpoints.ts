@@ -1,5 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { Clock, Logger, Timer } from "@leafmesh/protocol";
+import { createLogCopier } from "./log-copier.ts";
 
 /** After this long without a commit the log is copied into the database. */
 const IDLE_MS = 250;
@@ -11,7 +12,8 @@ const PAGES_PER_CHECKPOINT = 4000;
 
 /**
  * SQLite copies its write-ahead log into the database inside whichever commit makes the log 1000 pages long, and that
- * commit waits. Here it happens between commits: when nothing was written for a while, or when much was.
+ * commit waits. Here it happens between commits when nothing was written for a while. When much was, a thread copies
+ * while commits go on, and only what they wrote meanwhile is left for the moment between two of them.
  * https://sqlite.org/wal.html#ckpt
  */
 export interface Checkpoints {
@@ -22,20 +24,26 @@ export interface Checkpoints {
   /** To be called when a write found the disk full: the first one that succeeds again is followed by a checkpoint. */
   outOfSpace(): void;
   /** Copies what is left and cuts the log off. */
-  close(): void;
+  close(): Promise<void>;
 }
 
 export function createCheckpoints(options: {
   readonly database: DatabaseSync;
   readonly file: string;
+  readonly durable: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** The log grows faster than it is copied: no commits, please, until `release`. */
+  hold(): void;
+  release(): void;
 }): Checkpoints {
   const { database, file, clock, logger } = options;
   const passive = database.prepare("pragma wal_checkpoint(passive)");
   const truncate = database.prepare("pragma wal_checkpoint(truncate)");
   let timer: Timer | undefined;
-  let soon: NodeJS.Immediate | undefined;
+  const copier = createLogCopier(file, options.durable);
+  let copying = false;
+  let closed = false;
   let pages = 0;
   let pagesAtLastLook = 0;
   /** Erased rows are still readable in old frames of the log until the log is cut off. */
@@ -58,10 +66,23 @@ export function createCheckpoints(options: {
 
   const look = (): void => {
     timer = undefined;
-    const quiet = pages === pagesAtLastLook;
+    const quiet = pages === pagesAtLastLook && !copying;
     if (quiet) checkpoint();
     pagesAtLastLook = pages;
     if (!quiet || mustTruncate || failing) timer = clock.schedule(IDLE_MS, look);
+  };
+
+  /** A thread that fails leaves everything to the checkpoint here, which tells what is wrong if it meets that, too. */
+  const copyBusyLog = async (): Promise<void> => {
+    copying = true;
+    pages = 0;
+    await copier.copy().catch((error: unknown) => {
+      logger.info("the write-ahead log is copied by the event loop: its thread failed", { file, error });
+    });
+    copying = false;
+    if (closed) return;
+    checkpoint();
+    options.release();
   };
 
   return {
@@ -69,10 +90,8 @@ export function createCheckpoints(options: {
       pages += count;
       timer ??= clock.schedule(IDLE_MS, look);
       if (pages < PAGES_PER_CHECKPOINT) return;
-      soon ??= setImmediate(() => {
-        soon = undefined;
-        checkpoint();
-      });
+      if (copying) options.hold();
+      else void copyBusyLog();
     },
     erased() {
       mustTruncate = true;
@@ -80,9 +99,10 @@ export function createCheckpoints(options: {
     outOfSpace() {
       pages = PAGES_PER_CHECKPOINT;
     },
-    close() {
+    async close() {
+      closed = true;
       timer?.cancel();
-      clearImmediate(soon);
+      await copier.close();
       mustTruncate = true;
       checkpoint();
     },

@@ -1,7 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { CommitResult, Write } from "../contract.ts";
 import { brokenConstraint } from "./errors.ts";
-import type { Announced, ApplyWrite } from "./writes.ts";
+import type { Announced, Writer } from "./writes.ts";
 
 /** How many commits may share one transaction: bounds how long the event loop stands still for it. */
 const LARGEST_GROUP = 128;
@@ -18,13 +18,16 @@ const ENOUGH = 16;
  */
 export interface Committer {
   commit(writes: readonly Write[]): Promise<CommitResult>;
-  /** Writes what still waits for its group. */
+  /** Commits wait until {@link Committer.release}. */
+  hold(): void;
+  release(): void;
+  /** Writes what still waits for its group, held or not. */
   flush(): void;
 }
 
 export interface CommitterOptions {
   readonly database: DatabaseSync;
-  readonly applyWrite: ApplyWrite;
+  readonly writer: Writer;
   /** Called after each transaction with what it holds, in the order of the commits. */
   onCommitted(writes: readonly Write[], announced: Announced): void;
 }
@@ -40,26 +43,29 @@ type Fate = Committed | Refused | { readonly failed: unknown };
 type Refused = Extract<CommitResult, { committed: false }>;
 type Committed = Announced & { readonly committed: true };
 
-export function createCommitter({ database, applyWrite, onCommitted }: CommitterOptions): Committer {
+export function createCommitter({ database, writer, onCommitted }: CommitterOptions): Committer {
   const begin = database.prepare("begin immediate");
   const end = database.prepare("commit");
   const savepoint = database.prepare("savepoint one_commit");
   const release = database.prepare("release one_commit");
   const undo = database.prepare("rollback to one_commit");
   let waiting: Pending[] = [];
+  let isHeld = false;
   let scheduled: NodeJS.Immediate | undefined;
   let turnsWaited = 0;
 
   const rollback = (): void => {
+    writer.undone();
     if (database.isTransaction) database.exec("rollback");
   };
 
   const applyAll = (writes: readonly Write[]): Committed | Refused => {
     const announced: Announced = { events: [], frames: [] };
     for (const [at, write] of writes.entries()) {
-      const reason = applyOne(applyWrite, write, announced);
+      const reason = applyOne(writer, write, announced);
       if (reason) return { committed: false, at, reason };
     }
+    writer.endCommit();
     return { committed: true, ...announced };
   };
 
@@ -73,7 +79,10 @@ export function createCommitter({ database, applyWrite, onCommitted }: Committer
       if (!database.isTransaction) throw failed;
       fate = { failed };
     }
-    if (!isCommitted(fate)) undo.run();
+    if (!isCommitted(fate)) {
+      undo.run();
+      writer.undone();
+    }
     release.run();
     return fate;
   };
@@ -151,7 +160,7 @@ export function createCommitter({ database, applyWrite, onCommitted }: Committer
     turnsWaited = 0;
     const group = waiting.slice(0, LARGEST_GROUP);
     waiting = waiting.slice(LARGEST_GROUP);
-    if (waiting.length > 0) scheduled = setImmediate(onTurn);
+    if (waiting.length > 0 && !isHeld) scheduled = setImmediate(onTurn);
     run(group);
   };
 
@@ -169,8 +178,17 @@ export function createCommitter({ database, applyWrite, onCommitted }: Committer
     commit(writes) {
       return new Promise<CommitResult>((resolve, reject) => {
         waiting.push({ writes, resolve, reject });
-        scheduled ??= setImmediate(onTurn);
+        if (!isHeld) scheduled ??= setImmediate(onTurn);
       });
+    },
+    hold() {
+      isHeld = true;
+      clearImmediate(scheduled);
+      scheduled = undefined;
+    },
+    release() {
+      isHeld = false;
+      if (waiting.length > 0) scheduled ??= setImmediate(onTurn);
     },
     flush() {
       clearImmediate(scheduled);
@@ -183,9 +201,9 @@ function isCommitted(fate: Fate | undefined): fate is Committed {
   return fate !== undefined && "committed" in fate && fate.committed;
 }
 
-function applyOne(applyWrite: ApplyWrite, write: Write, announced: Announced) {
+function applyOne(writer: Writer, write: Write, announced: Announced) {
   try {
-    return applyWrite(write, announced);
+    return writer.apply(write, announced);
   } catch (error) {
     const reason = brokenConstraint(error);
     if (!reason) throw error;

@@ -9,6 +9,7 @@ import {
   type TemporaryFolder,
   temporaryFolder,
 } from "../../../testing/stores.ts";
+import type { Write } from "../contract.ts";
 import { builder } from "./compile.ts";
 import { MIGRATIONS, type Migration, migrateDatabase } from "./migrations.ts";
 
@@ -78,7 +79,49 @@ describe("migrations", () => {
       ),
     });
     database = new DatabaseSync(folder.file("mesh.db"));
-    expect(database.prepare("select count(*) as count from events").get()).toEqual({ count: 1 });
+    expect(database.prepare("select count(*) as count from session_log").get()).toEqual({ count: 1 });
+  });
+
+  it("bring the events and messages of an older database along", async () => {
+    migrateDatabase(database, "mesh.db", systemClock, MIGRATIONS.slice(0, 2));
+    database.exec(`
+      insert into sessions (id, mesh_name, entry_point, created_at, last_active_at, context_json)
+        values ('s', 'm', 'e', 1, 1, '{}'), ('t', 'm', 'e', 1, 1, '{}');
+      insert into events values ('s', 1, 5, 'session.created', '{"entry_point":"e"}'),
+        ('s', 2, 7, 'message.received', '{"run_id":"r","content":"ü"}');
+      insert into messages values ('s', 1, 'r', 0, null, '{"role":"user","content":"ü"}', 7),
+        ('s', 2, 'r', 1, 'a', '{"role":"assistant","content":null,"toolCalls":[]}', 8),
+        ('t', 1, 'q', 0, null, '{"role":"user","content":"no events"}', 9)`);
+    database.close();
+
+    await using store = await openStore(folder.file("mesh.db"));
+    expect(await store.events("s")).toEqual([
+      { type: "session.created", payload: { entry_point: "e" }, seq: 1, session_id: "s", ts: 0.005 },
+      { type: "message.received", payload: { run_id: "r", content: "ü" }, seq: 2, session_id: "s", ts: 0.007 },
+    ]);
+    const common = { sessionId: "s", runId: "r" };
+    const messages = [
+      { ...common, position: 1, turn: 0, message: { role: "user", content: "ü" }, createdAt: 7 },
+      {
+        ...common,
+        position: 2,
+        turn: 1,
+        agent: "a",
+        message: { role: "assistant", content: null, toolCalls: [] },
+        createdAt: 8,
+      },
+    ];
+    expect(await store.messages("s")).toEqual(messages);
+    expect(await store.messages("t")).toHaveLength(1);
+
+    const say = (sessionId: string): Write => ({
+      kind: "message.append",
+      message: { sessionId, runId: "r", turn: 0, message: { role: "user", content: "new" }, createdAt: 10 },
+    });
+    await store.commit([say("s"), appendEvent("s", "new"), say("t")]);
+    expect((await store.messages("s")).map(({ position }) => position)).toEqual([1, 2, 3]);
+    expect((await store.events("s", { after: 2 })).map(({ seq }) => seq)).toEqual([3]);
+    expect((await store.messages("t", { limit: 1 })).map(({ position }) => position)).toEqual([2]);
   });
 
   it("give every table strict columns", () => {

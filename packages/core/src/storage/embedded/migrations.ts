@@ -4,6 +4,7 @@ import type { Compilable } from "kysely";
 import { StorageError } from "../contract.ts";
 import { firstTables } from "./first-tables.ts";
 import { outsideCallsTables } from "./outside-calls-tables.ts";
+import { sessionLogTables } from "./session-log-tables.ts";
 
 /** Marks a SQLite file as LeafMesh's own: "LMSH". https://sqlite.org/pragma.html#pragma_application_id */
 const APPLICATION_ID = 0x4c4d5348;
@@ -18,6 +19,7 @@ export interface Migration {
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: "first tables", statements: firstTables },
   { version: 2, name: "calls that clients execute", statements: outsideCallsTables },
+  { version: 3, name: "one row for each commit to a session", statements: sessionLogTables },
 ];
 
 /**

@@ -68,6 +68,6 @@ describe("every read", () => {
   it("of sessions finds open runs through the index of open runs", () => {
     const summaries = [...plans].filter(([text]) => text.includes("exists (select 1 from runs"));
     expect(summaries.length).toBeGreaterThan(2);
-    for (const [, plan] of summaries) expect(plan).toContain("open_runs_by_session");
+    for (const [, plan] of summaries) expect(plan).toContain("open_runs (status=? AND session_id=?)");
   });
 });

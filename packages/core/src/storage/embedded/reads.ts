@@ -1,4 +1,5 @@
 /** The reads of the contract. Each is one prepared query; a query with optional parts is one query for each form. */
+import { FINAL_RUN_STATUSES } from "@leafmesh/protocol";
 import { sql } from "kysely";
 import type { Backend } from "../contract.ts";
 import { builder } from "./compile.ts";
@@ -6,10 +7,8 @@ import {
   toCall,
   toCallback,
   toDevice,
-  toEvent,
   toFrame,
   toIdempotency,
-  toMessage,
   toOffer,
   toRun,
   toSession,
@@ -17,8 +16,9 @@ import {
   toUpload,
   toWait,
 } from "./rows.ts";
+import { collectEvents, collectMessages, ROWS_AT_A_TIME } from "./session-log.ts";
 import type { Prepare, Statement } from "./statements.ts";
-import type { CallRow, EventRow, FrameRow, MessageRow, RunRow, SessionRow, WaitRow } from "./tables.ts";
+import type { CallRow, FrameRow, RunRow, SessionRow, WaitRow } from "./tables.ts";
 
 type Reads = {
   [Name in
@@ -120,35 +120,37 @@ export function createReads(prepare: Prepare): Reads & { executorDeclared(sessio
     builder.selectFrom("devices").selectAll().where("session_id", "=", key.session_id).orderBy("position"),
   );
 
-  type MessagePage = { session_id: string; run_id: string; limit: number };
-  const messagePages = forms<MessagePage, MessageRow, "run_id">((has) =>
-    prepare((page: MessagePage) => {
-      const query = builder
-        .selectFrom("messages")
+  const messageRows = prepare(
+    (page: { session_id: string; before_seq: number; before_position: number; limit: number }) =>
+      builder
+        .selectFrom("session_log")
         .selectAll()
         .where("session_id", "=", page.session_id)
-        .orderBy("position", "desc")
-        .limit(page.limit);
-      return has.run_id ? query.where("run_id", "=", page.run_id) : query;
-    }),
+        .where(sql<boolean>`(last_seq, last_position) < (${page.before_seq}, ${page.before_position})`)
+        .where("messages_json", "is not", null)
+        .orderBy("last_seq", "desc")
+        .orderBy("last_position", "desc")
+        .limit(page.limit),
   );
 
   type RunPage = { session_id: string; statuses_json: string; limit: number };
-  const runPages = forms<RunPage, RunRow, "session_id" | "statuses_json">((has) =>
+  const runPages = forms<RunPage, RunRow, "session_id" | "statuses_json" | "open">((has) =>
     prepare((page: RunPage) => {
       let query = builder.selectFrom("runs").selectAll().orderBy("created_at").orderBy(ROWID).limit(page.limit);
       if (has.session_id) query = query.where("session_id", "=", page.session_id);
       if (has.statuses_json) query = query.where(oneOf("status", page.statuses_json));
+      if (has.open) query = query.where(OPEN_RUN);
       return query;
     }),
   );
 
   type WaitPage = { run_id: string; states_json: string; faces_json: string; limit: number };
-  const waitPages = forms<WaitPage, WaitRow, "run_id" | "states_json" | "faces_json">((has) =>
+  const waitPages = forms<WaitPage, WaitRow, "run_id" | "states_json" | "faces_json" | "open">((has) =>
     prepare((page: WaitPage) => {
       let query = builder.selectFrom("waits").selectAll().orderBy(ROWID).limit(page.limit);
       if (has.run_id) query = query.where("run_id", "=", page.run_id);
-      if (has.states_json) query = query.where(oneOf("state", page.states_json));
+      if (has.open) query = query.where(sql<boolean>`state = 'open'`);
+      else if (has.states_json) query = query.where(oneOf("state", page.states_json));
       if (has.faces_json) query = query.where(oneOf("face", page.faces_json));
       return query;
     }),
@@ -162,7 +164,7 @@ export function createReads(prepare: Prepare): Reads & { executorDeclared(sessio
     states_json: string;
     limit: number;
   };
-  type CallParts = "session_id" | "run_id" | "wait_id" | "faces_json" | "states_json" | "newestFirst";
+  type CallParts = "session_id" | "run_id" | "wait_id" | "faces_json" | "states_json" | "unused" | "newestFirst";
   const callPages = forms<CallPage, CallRow, CallParts>((has) =>
     prepare((page: CallPage) => {
       const order = has.newestFirst ? "desc" : "asc";
@@ -173,6 +175,7 @@ export function createReads(prepare: Prepare): Reads & { executorDeclared(sessio
       if (has.wait_id) query = query.where("wait_id", "=", page.wait_id);
       if (has.faces_json) query = query.where(oneOf("face", page.faces_json));
       if (has.states_json) query = query.where(oneOf("state", page.states_json));
+      if (has.unused) query = query.where(sql<boolean>`state <> 'used'`);
       return query;
     }),
   );
@@ -181,24 +184,21 @@ export function createReads(prepare: Prepare): Reads & { executorDeclared(sessio
     builder.selectFrom("offers").selectAll().where("call_id", "=", key.call_id).orderBy("position"),
   );
 
-  type EventPage = { session_id: string; after: number; types_json: string; limit: number };
-  const eventPages = forms<EventPage, EventRow, "types_json">((has) =>
-    prepare((page: EventPage) => {
-      const query = builder
-        .selectFrom("events")
-        .selectAll()
-        .where("session_id", "=", page.session_id)
-        .where("seq", ">", page.after)
-        .orderBy("seq")
-        .limit(page.limit);
-      return has.types_json ? query.where(oneOf("type", page.types_json)) : query;
-    }),
+  const eventRows = prepare((page: { session_id: string; after: number; limit: number }) =>
+    builder
+      .selectFrom("session_log")
+      .selectAll()
+      .where("session_id", "=", page.session_id)
+      .where("last_seq", ">", page.after)
+      .where("events_json", "is not", null)
+      .orderBy("last_seq")
+      .limit(page.limit),
   );
 
   const lastSeq = prepare((key: { session_id: string }) =>
     builder
-      .selectFrom("events")
-      .select(sql<number>`coalesce(max(seq), 0)`.as("seq"))
+      .selectFrom("session_log")
+      .select(sql<number>`coalesce(max(last_seq), 0)`.as("seq"))
       .where("session_id", "=", key.session_id),
   );
 
@@ -253,14 +253,25 @@ export function createReads(prepare: Prepare): Reads & { executorDeclared(sessio
     countOpenSessions: (owner) => openSessions.get({ owner: owner ?? null })?.count ?? 0,
     idleSessions: (before, limit) => idle.all({ before, limit }).map(toSession),
     devices: (sessionId) => devices.all({ session_id: sessionId }).map(toDevice),
-    messages: (sessionId, { runId, limit = NO_LIMIT } = {}) =>
-      messagePages({ session_id: sessionId, run_id: runId ?? "", limit }, { run_id: runId !== undefined })
-        .reverse()
-        .map(toMessage),
+    messages: (sessionId, { runId, limit = Number.POSITIVE_INFINITY } = {}) =>
+      collectMessages(
+        ({ last_seq, last_position }) =>
+          messageRows.all({
+            session_id: sessionId,
+            before_seq: last_seq,
+            before_position: last_position,
+            limit: ROWS_AT_A_TIME,
+          }),
+        { limit, isWanted: (message) => runId === undefined || message.runId === runId },
+      ),
     runs: ({ sessionId, statuses, limit = NO_LIMIT }) =>
       runPages(
         { session_id: sessionId ?? "", statuses_json: JSON.stringify(statuses ?? []), limit },
-        { session_id: sessionId !== undefined, statuses_json: statuses !== undefined },
+        {
+          session_id: sessionId !== undefined,
+          statuses_json: statuses !== undefined,
+          open: statuses?.every((status) => !FINAL_RUN_STATUSES.has(status)) ?? false,
+        },
       ).map(toRun),
     waits: ({ runId, states, faces, limit = NO_LIMIT }) =>
       waitPages(
@@ -270,7 +281,12 @@ export function createReads(prepare: Prepare): Reads & { executorDeclared(sessio
           faces_json: JSON.stringify(faces ?? []),
           limit,
         },
-        { run_id: runId !== undefined, states_json: states !== undefined, faces_json: faces !== undefined },
+        {
+          run_id: runId !== undefined,
+          states_json: states !== undefined,
+          faces_json: faces !== undefined,
+          open: states?.length === 1 && states[0] === "open",
+        },
       ).map(toWait),
     calls: ({ sessionId, runId, waitId, faces, states, newestFirst = false, limit = NO_LIMIT }) =>
       callPages(
@@ -288,15 +304,17 @@ export function createReads(prepare: Prepare): Reads & { executorDeclared(sessio
           wait_id: waitId !== undefined,
           faces_json: faces !== undefined,
           states_json: states !== undefined,
+          unused: states !== undefined && !states.includes("used"),
           newestFirst,
         },
       ).map(toCall),
     offers: (callId) => offers.all({ call_id: callId }).map(toOffer),
-    events: (sessionId, { after = 0, limit = NO_LIMIT, types } = {}) =>
-      eventPages(
-        { session_id: sessionId, after, types_json: JSON.stringify(types ?? []), limit },
-        { types_json: types !== undefined },
-      ).map(toEvent),
+    events: (sessionId, { after = 0, limit = Number.POSITIVE_INFINITY, types } = {}) =>
+      collectEvents((seen) => eventRows.all({ session_id: sessionId, after: seen, limit: ROWS_AT_A_TIME }), {
+        after,
+        limit,
+        isWanted: ({ type }) => types === undefined || types.includes(type),
+      }),
     frames: (runId, { after = 0, limit = NO_LIMIT, types } = {}) =>
       framePages(
         { run_id: runId, after, types_json: JSON.stringify(types ?? []), limit },

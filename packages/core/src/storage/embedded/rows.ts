@@ -1,5 +1,4 @@
 /** Records to rows and back. */
-import type { StoredEvent } from "@leafmesh/protocol";
 import * as z from "zod";
 import type {
   CallbackPatch,
@@ -8,7 +7,6 @@ import type {
   CallRecord,
   DeviceRecord,
   IdempotencyRecord,
-  MessageRecord,
   OfferRecord,
   RunPatch,
   RunRecord,
@@ -26,7 +24,6 @@ import {
   fromJson,
   fromOptionalJson,
   lateSchema,
-  messageSchema,
   objectSchema,
   optionsSchema,
   roomSchema,
@@ -37,10 +34,8 @@ import type {
   CallbackRow,
   CallRow,
   DeviceRow,
-  EventRow,
   FrameRow,
   IdempotencyRow,
-  MessageRow,
   OfferRow,
   RunRow,
   SessionRow,
@@ -143,25 +138,6 @@ export function toRunColumns(patch: RunPatch): Partial<RunRow> {
   if ("finishedAt" in patch) columns.finished_at = optionalMs(patch.finishedAt);
   return columns;
 }
-
-export const toMessageRow = (message: Omit<MessageRecord, "position">): Omit<MessageRow, "position"> => ({
-  session_id: message.sessionId,
-  run_id: message.runId,
-  turn: message.turn,
-  agent: message.agent ?? null,
-  message_json: JSON.stringify(message.message),
-  created_at: wholeMs(message.createdAt),
-});
-
-export const toMessage = (row: MessageRow): MessageRecord => ({
-  sessionId: row.session_id,
-  position: row.position,
-  runId: row.run_id,
-  turn: row.turn,
-  agent: row.agent ?? undefined,
-  message: fromJson(row.message_json, messageSchema, "messages.message_json", `${row.session_id}/${row.position}`),
-  createdAt: row.created_at,
-});
 
 export const toWaitRow = (wait: WaitRecord): WaitRow => ({
   id: wait.id,
@@ -287,15 +263,6 @@ export const toOffer = (row: OfferRow): OfferRecord => ({
   receipt: row.receipt ?? undefined,
   error: row.error ?? undefined,
 });
-
-/**
- * The payload is what the process that stored it had checked against the event's type. It is not checked against
- * today's schema: a stream must replay the events of every earlier release.
- */
-export function toEvent(row: EventRow): StoredEvent {
-  const payload = fromJson(row.payload_json, objectSchema, "events.payload_json", `${row.session_id}/${row.seq}`);
-  return { type: row.type, payload, seq: row.seq, session_id: row.session_id, ts: row.at / 1000 } as StoredEvent;
-}
 
 export const toUploadRow = (upload: UploadRecord): UploadRow => ({
   id: upload.id,

@@ -2,7 +2,7 @@
  * The tables as Kysely and the row mapping see them. All are STRICT, so a row read back has the types written here.
  * Times are milliseconds since the epoch; columns that end in `_json` hold JSON text.
  */
-import type { Outcome, RunStatus, SessionEventType } from "@leafmesh/protocol";
+import type { Outcome, RunStatus } from "@leafmesh/protocol";
 import type {
   CallbackRecord,
   CallFace,
@@ -54,16 +54,6 @@ export interface RunRow {
   output_json: string | null;
   failure_json: string | null;
   version: number;
-}
-
-export interface MessageRow {
-  session_id: string;
-  position: number;
-  run_id: string;
-  turn: number;
-  agent: string | null;
-  message_json: string;
-  created_at: number;
 }
 
 export interface WaitRow {
@@ -120,12 +110,13 @@ export interface OfferRow {
   error: string | null;
 }
 
-export interface EventRow {
+/** What one commit added to a session: events and messages in order, and the numbers of the last of each so far. */
+export interface SessionLogRow {
   session_id: string;
-  seq: number;
-  at: number;
-  type: SessionEventType;
-  payload_json: string;
+  last_seq: number;
+  last_position: number;
+  events_json: string | null;
+  messages_json: string | null;
 }
 
 export interface UploadRow {
@@ -186,11 +177,10 @@ export interface Tables {
   sessions: SessionRow;
   devices: DeviceRow;
   runs: RunRow;
-  messages: MessageRow;
   waits: WaitRow;
   calls: CallRow;
   offers: OfferRow;
-  events: EventRow;
+  session_log: SessionLogRow;
   uploads: UploadRow;
   frames: FrameRow;
   tools: ToolRow;

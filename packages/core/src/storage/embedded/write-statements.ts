@@ -6,12 +6,11 @@ import type {
   CallbackRow,
   CallRow,
   DeviceRow,
-  EventRow,
   FrameRow,
   IdempotencyRow,
-  MessageRow,
   OfferRow,
   RunRow,
+  SessionLogRow,
   SessionRow,
   ToolRow,
   UploadRow,
@@ -34,9 +33,22 @@ export function prepareWrites(prepare: Prepare) {
         executor_declared: row.executor_declared,
       }),
     ),
-    sessionEnd: prepare((row: { id: string }) =>
-      builder.selectFrom("sessions").select("ended_at").where("id", "=", row.id),
-    ),
+    sessionHead: prepare((row: { id: string }) => {
+      const newest = builder
+        .selectFrom("session_log")
+        .where("session_id", "=", row.id)
+        .orderBy("last_seq", "desc")
+        .orderBy("last_position", "desc")
+        .limit(1);
+      return builder
+        .selectFrom("sessions")
+        .select([
+          "ended_at",
+          newest.select("last_seq").as("last_seq"),
+          newest.select("last_position").as("last_position"),
+        ])
+        .where("id", "=", row.id);
+    }),
     touchSession: prepare((row: { id: string; at: number; context_json: string | null }) =>
       builder
         .updateTable("sessions")
@@ -95,18 +107,6 @@ export function prepareWrites(prepare: Prepare) {
       ),
     ),
     runExists: prepare((row: { id: string }) => builder.selectFrom("runs").select("id").where("id", "=", row.id)),
-
-    insertMessage: prepare((row: Omit<MessageRow, "position">) =>
-      builder.insertInto("messages").values({
-        session_id: row.session_id,
-        position: sql<number>`(select coalesce(max(position), 0) + 1 from messages where session_id = ${row.session_id})`,
-        run_id: row.run_id,
-        turn: row.turn,
-        agent: row.agent,
-        message_json: row.message_json,
-        created_at: row.created_at,
-      }),
-    ),
 
     insertWait: prepare((row: WaitRow) =>
       builder.insertInto("waits").values({
@@ -187,17 +187,14 @@ export function prepareWrites(prepare: Prepare) {
       }),
     ),
 
-    insertEvent: prepare((row: Omit<EventRow, "seq">) =>
-      builder
-        .insertInto("events")
-        .values({
-          session_id: row.session_id,
-          seq: sql<number>`(select coalesce(max(seq), 0) + 1 from events where session_id = ${row.session_id})`,
-          at: row.at,
-          type: row.type,
-          payload_json: row.payload_json,
-        })
-        .returning("seq"),
+    insertLog: prepare((row: SessionLogRow) =>
+      builder.insertInto("session_log").values({
+        session_id: row.session_id,
+        last_seq: row.last_seq,
+        last_position: row.last_position,
+        events_json: row.events_json,
+        messages_json: row.messages_json,
+      }),
     ),
 
     insertUpload: prepare((row: UploadRow) =>

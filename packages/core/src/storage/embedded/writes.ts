@@ -7,7 +7,6 @@ import {
   toCallRow,
   toDeviceRow,
   toIdempotencyRow,
-  toMessageRow,
   toOfferRow,
   toRunColumns,
   toRunRow,
@@ -17,6 +16,8 @@ import {
   toWaitRow,
   wholeMs,
 } from "./rows.ts";
+import { createSessionHeads, type SessionHead } from "./session-heads.ts";
+import { type LoggedEvent, type LoggedMessage, toLogRow } from "./session-log.ts";
 import type { Prepare } from "./statements.ts";
 import { prepareWrites } from "./write-statements.ts";
 
@@ -28,34 +29,66 @@ export interface Announced {
   readonly frames: StoredFrame[];
 }
 
-/** Does one write inside the transaction that is open; adds what it stored for listeners to `announced`. */
-export type ApplyWrite = (write: Write, announced: Announced) => Refusal | undefined;
+/** Does the writes of commits inside the transaction that is open. */
+export interface Writer {
+  /** Does one write; adds what it brings to listeners to `announced`. */
+  apply(write: Write, announced: Announced): Refusal | undefined;
+  /** To be called after the last write of each commit: what it adds to a session is stored together. */
+  endCommit(): void;
+  /** To be called when writes were undone. */
+  undone(): void;
+}
+
+/** What a commit under way adds to a session's log. */
+interface OpenLogRow {
+  readonly sessionId: string;
+  readonly head: SessionHead;
+  readonly events: LoggedEvent[];
+  readonly messages: LoggedMessage[];
+}
 
 /**
  * A taken id or a row that a foreign key does not find shows as a violated constraint, which the caller turns into a
  * refusal; everything else that a write may meet is returned.
  */
-export function createApplyWrite(prepare: Prepare): ApplyWrite {
+export function createWriter(prepare: Prepare): Writer {
   const statements = prepareWrites(prepare);
+  const heads = createSessionHeads((id) => {
+    const row = statements.sessionHead.get({ id });
+    return row && { hasEnded: row.ended_at !== null, lastSeq: row.last_seq ?? 0, lastPosition: row.last_position ?? 0 };
+  });
+  let openRows: OpenLogRow[] = [];
 
   /** A session that has ended takes no new work and no new secrets; `undefined` means that it may. */
   const refuseUnlessLive = (sessionId: string): Refusal | undefined => {
-    const session = statements.sessionEnd.get({ id: sessionId });
-    if (!session) return "missing";
-    return session.ended_at === null ? undefined : "conflict";
+    const head = heads.of(sessionId);
+    if (!head) return "missing";
+    return head.hasEnded ? "conflict" : undefined;
   };
 
-  const appendEvent = (write: Extract<Write, { kind: "event.append" }>): StoredEvent => {
-    const at = wholeMs(write.at);
-    const { type, payload } = write.event;
-    const row = statements.insertEvent.get({
-      session_id: write.sessionId,
-      at,
-      type,
-      payload_json: JSON.stringify(payload),
-    });
-    if (!row) throw new Error("an inserted event gave back no sequence number");
-    return { ...write.event, seq: row.seq, session_id: write.sessionId, ts: at / 1000 };
+  const openRow = (sessionId: string): OpenLogRow | undefined => {
+    const open = openRows.find((row) => row.sessionId === sessionId);
+    if (open) return open;
+    const head = heads.of(sessionId);
+    if (!head) return undefined;
+    const row = { sessionId, head, events: [], messages: [] };
+    openRows.push(row);
+    return row;
+  };
+
+  const appendEvent = (
+    { at, event }: Extract<Write, { kind: "event.append" }>,
+    { sessionId, head, events }: OpenLogRow,
+  ): StoredEvent => {
+    const storedAt = wholeMs(at);
+    events.push({ at: storedAt, type: event.type, payload: event.payload } as LoggedEvent);
+    return { ...event, seq: ++head.lastSeq, session_id: sessionId, ts: storedAt / 1000 };
+  };
+
+  const appendMessage = ({ message }: Extract<Write, { kind: "message.append" }>, { head, messages }: OpenLogRow) => {
+    const { runId, turn, agent, createdAt } = message;
+    head.lastPosition++;
+    messages.push({ runId, turn, agent, message: message.message, createdAt: wholeMs(createdAt) });
   };
 
   const appendFrame = ({ runId, at, frame }: Extract<Write, { kind: "frame.append" }>): StoredFrame => {
@@ -66,10 +99,11 @@ export function createApplyWrite(prepare: Prepare): ApplyWrite {
     return { type, data, runId, seq: row.seq, at: storedAt };
   };
 
-  return function applyWrite(write, { events, frames }) {
+  const apply = (write: Write, { events, frames }: Announced): Refusal | undefined => {
     switch (write.kind) {
       case "session.create":
         statements.insertSession.run(toSessionRow(write.session));
+        heads.created(write.session.id);
         return undefined;
 
       case "session.touch": {
@@ -82,6 +116,7 @@ export function createApplyWrite(prepare: Prepare): ApplyWrite {
         if (statements.endSession.run({ id: write.sessionId, at: wholeMs(write.at) }) === 0) {
           return refuseUnlessLive(write.sessionId);
         }
+        heads.ended(write.sessionId);
         statements.deleteDevices.run({ session_id: write.sessionId });
         statements.deleteUploads.run({ session_id: write.sessionId });
         statements.forgetTokens.run({ session_id: write.sessionId });
@@ -109,9 +144,12 @@ export function createApplyWrite(prepare: Prepare): ApplyWrite {
         return changed > 0 ? undefined : statements.runExists.get({ id }) ? "conflict" : "missing";
       }
 
-      case "message.append":
-        statements.insertMessage.run(toMessageRow(write.message));
+      case "message.append": {
+        const row = openRow(write.message.sessionId);
+        if (!row) return "missing";
+        appendMessage(write, row);
         return undefined;
+      }
 
       case "wait.create": {
         const refusal = refuseUnlessLive(write.wait.sessionId);
@@ -146,9 +184,12 @@ export function createApplyWrite(prepare: Prepare): ApplyWrite {
         statements.insertOffer.run(toOfferRow(write.offer));
         return undefined;
 
-      case "event.append":
-        events.push(appendEvent(write));
+      case "event.append": {
+        const row = openRow(write.sessionId);
+        if (!row) return "missing";
+        events.push(appendEvent(write, row));
         return undefined;
+      }
 
       case "upload.create": {
         const refusal = refuseUnlessLive(write.upload.sessionId);
@@ -193,5 +234,21 @@ export function createApplyWrite(prepare: Prepare): ApplyWrite {
       default:
         throw new TypeError(`unknown write: ${JSON.stringify(write satisfies never)}`);
     }
+  };
+
+  return {
+    apply,
+    endCommit() {
+      if (openRows.length === 0) return;
+      const ending = openRows;
+      openRows = [];
+      for (const { sessionId, head, events, messages } of ending) {
+        statements.insertLog.run(toLogRow(sessionId, head, events, messages));
+      }
+    },
+    undone() {
+      openRows = [];
+      heads.forget();
+    },
   };
 }

@@ -5,10 +5,8 @@ import {
   toCall,
   toCallback,
   toDevice,
-  toEvent,
   toFrame,
   toIdempotency,
-  toMessage,
   toOffer,
   toRun,
   toSession,
@@ -17,6 +15,7 @@ import {
   toWait,
 } from "../embedded/rows.ts";
 import type { Database } from "./database.ts";
+import { toEvent, toMessage } from "./rows.ts";
 
 export type Reads = Pick<
   Backend,

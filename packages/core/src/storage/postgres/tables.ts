@@ -1,4 +1,5 @@
 /** The tables as Kysely sees them: those of the embedded backend, and what several processes need beside. */
+import type { SessionEventType } from "@leafmesh/protocol";
 import type { Generated } from "kysely";
 import type {
   CallbackRow,
@@ -19,6 +20,24 @@ export interface SessionRow extends CommonSessionRow {
   driver: string | null;
 }
 
+export interface MessageRow {
+  session_id: string;
+  position: number;
+  run_id: string;
+  turn: number;
+  agent: string | null;
+  message_json: string;
+  created_at: number;
+}
+
+export interface EventRow {
+  session_id: string;
+  seq: number;
+  at: number;
+  type: SessionEventType;
+  payload_json: string;
+}
+
 /** A process that uses the database. `beat_at` is the database's time of its last sign of life. */
 export interface ProcessRow {
   id: string;
@@ -34,12 +53,15 @@ export interface StreamRow {
   left_at: number | null;
 }
 
-export interface Tables extends Omit<CommonTables, "sessions" | "runs" | "waits" | "calls" | "callbacks"> {
+export interface Tables
+  extends Omit<CommonTables, "sessions" | "runs" | "waits" | "calls" | "callbacks" | "session_log"> {
   sessions: SessionRow & Numbered;
   runs: RunRow & Numbered;
   waits: WaitRow & Numbered;
   calls: CallRow & Numbered;
   callbacks: CallbackRow & Numbered;
+  events: EventRow;
+  messages: MessageRow;
   processes: ProcessRow;
   streams: StreamRow;
   /** What the processes of a mesh must agree on: the first value that any of them brought. */

@@ -9,7 +9,6 @@ import {
   toCallRow,
   toDeviceRow,
   toIdempotencyRow,
-  toMessageRow,
   toOfferRow,
   toRunColumns,
   toRunRow,
@@ -20,6 +19,7 @@ import {
   wholeMs,
 } from "../embedded/rows.ts";
 import type { LockedSessions } from "./locked-sessions.ts";
+import { toMessageRow } from "./rows.ts";
 import type { Tables } from "./tables.ts";
 
 export type Refusal = Extract<CommitResult, { committed: false }>["reason"];
