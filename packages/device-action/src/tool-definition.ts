@@ -15,6 +15,10 @@ const MAX_DECLARED_CHARACTERS = 24_000;
 const MAX_DESCRIPTION_CHARACTERS = 300;
 
 export function toolDefinition(devices: readonly ConversationDevice[]): ToolDefinition {
+  return devices.length === 0 ? WITHOUT_DEVICES : describeTool(devices);
+}
+
+function describeTool(devices: readonly ConversationDevice[]): ToolDefinition {
   const ids = devices.map(({ id }) => id);
   return {
     name: DEVICE_ACTION,
@@ -42,6 +46,9 @@ export function toolDefinition(devices: readonly ConversationDevice[]): ToolDefi
     },
   };
 }
+
+/** Made once, so that its text is, too. */
+const WITHOUT_DEVICES = describeTool([]);
 
 function describeDevices(devices: readonly ConversationDevice[]): string {
   const which = devices.length === 1 ? "May be left out: there is one device." : "Id of the device to ask.";

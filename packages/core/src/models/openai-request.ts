@@ -1,9 +1,11 @@
 /** Writes a request as OpenAI chat completions take it, leaving out what a server has said it does not know. */
 import type {
   ChatCompletionCreateParamsStreaming,
+  ChatCompletionFunctionTool,
   ChatCompletionMessageFunctionToolCall,
   ChatCompletionMessageParam,
 } from "openai/resources/chat/completions";
+import type { ToolDefinition } from "../tools/contract.ts";
 import type { ChatMessage, ModelRequest, ModelToolCall } from "./contract.ts";
 import { isRecord, parseJson } from "./json.ts";
 
@@ -20,10 +22,6 @@ export function encodeRequest(request: ModelRequest, refused: ReadonlySet<Option
   };
   if (!refused.has("stream_options")) body.stream_options = { include_usage: true };
   if (request.tools.length > 0) {
-    body.tools = request.tools.map(({ name, description, parameters }) => ({
-      type: "function",
-      function: { name, description, parameters },
-    }));
     if (request.toolChoice !== "auto") body.tool_choice = request.toolChoice;
     // Parallel calls are the default everywhere, so only their absence needs saying.
     if (!request.parallelToolCalls && !refused.has("parallel_tool_calls")) body.parallel_tool_calls = false;
@@ -33,7 +31,22 @@ export function encodeRequest(request: ModelRequest, refused: ReadonlySet<Option
     if (refused.has("max_tokens")) body.max_completion_tokens = request.maxTokens;
     else body.max_tokens = request.maxTokens;
   }
-  return JSON.stringify(body);
+  const text = JSON.stringify(body);
+  if (request.tools.length === 0) return text;
+  return `${text.slice(0, -1)},"tools":[${request.tools.map(toolText).join()}]}`;
+}
+
+/** Every call of a run shows the same tools, and their schemas are most of a short request. */
+const toolTexts = new WeakMap<ToolDefinition, string>();
+
+function toolText(definition: ToolDefinition): string {
+  const known = toolTexts.get(definition);
+  if (known !== undefined) return known;
+  const { name, description, parameters } = definition;
+  const tool: ChatCompletionFunctionTool = { type: "function", function: { name, description, parameters } };
+  const text = JSON.stringify(tool);
+  toolTexts.set(definition, text);
+  return text;
 }
 
 function toWireMessage(message: ChatMessage): ChatCompletionMessageParam {
