@@ -3,6 +3,7 @@
  * of providers whose doubles take the vendor's own client, where the device is rung over its socket to the mesh.
  */
 import { startAblyDouble } from "@leafmesh/testkit/ably";
+import { startPubNubDouble } from "@leafmesh/testkit/pubnub";
 import { type DeviceOptions, startDevice, startMqttDevice } from "./device.ts";
 import { type Broker, startBroker } from "./mosquitto.ts";
 import type { RunningProcess } from "./process.ts";
@@ -84,11 +85,28 @@ export async function ably(): Promise<Transport> {
   };
 }
 
+/** Rooms on PubNub, which the double plays. */
+export async function pubnub(): Promise<Transport> {
+  const double = await startPubNubDouble({ presenceTimeoutMs: 1_000 });
+  const { publishKey, subscribeKey, secretKey } = double.keys;
+  const rung = await direct();
+  return {
+    ...rung,
+    name: "PubNub",
+    connections:
+      `${rung.connections}  rooms: { provider: pubnub, publish_key: "${publishKey}", ` +
+      `subscribe_key: "${subscribeKey}", secret_key: "${secretKey}", origin: "${double.origin}" }\n`,
+    block: "connection: phones, room: rooms",
+    close: () => double.close(),
+  };
+}
+
 /** Every way that a device can be met: each outcome is shown over each of them. */
 export const everyTransport = [
   { name: "the LeafMesh room", open: () => direct() },
   { name: "Mosquitto", open: () => mqtt() },
   { name: "Ably", open: () => ably() },
+  { name: "PubNub", open: () => pubnub() },
 ] as const;
 
 /** Those over which a device can also be cut off and come back. */

@@ -12,6 +12,7 @@ import {
 } from "@leafmesh/device";
 import { ablyConnector } from "@leafmesh/device/ably";
 import { type FileLedger, openFileLedger } from "@leafmesh/device/node";
+import { pubnubConnector } from "@leafmesh/device/pubnub";
 import { type MeshKey, ringSchema } from "@leafmesh/protocol";
 import { type CliContext, EXIT } from "./context.ts";
 import { CommandFailure } from "./failure.ts";
@@ -81,7 +82,11 @@ export async function startSimulatedDevice(
     network.cut(ms);
     room?.cut(ms);
   });
-  const connectors: Connector[] = [leafmeshConnector({ WebSocket: network.WebSocket }), ablyConnector()];
+  const connectors: Connector[] = [
+    leafmeshConnector({ WebSocket: network.WebSocket }),
+    ablyConnector(),
+    pubnubConnector(),
+  ];
   if (room) connectors.push(room.connector);
 
   const device = createDevice({

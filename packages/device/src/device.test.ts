@@ -1,8 +1,8 @@
 import { ROOM_CLOSE } from "@leafmesh/protocol";
 import { createFakeClock } from "@leafmesh/testkit";
+import { Mailbox } from "@leafmesh/testkit/suites";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { cuttableWebSocket } from "../testing/cuttable-socket.ts";
-import { Mailbox } from "../testing/mailbox.ts";
 import { type Mesh, startMesh } from "../testing/mesh.ts";
 import { newSigner, ringFor } from "../testing/rings.ts";
 import { startRoomDouble, taskFrame, welcomeFrame } from "../testing/room-double.ts";

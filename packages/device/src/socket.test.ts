@@ -1,5 +1,5 @@
+import { Mailbox } from "@leafmesh/testkit/suites";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Mailbox } from "../testing/mailbox.ts";
 import { type RoomDouble, startRoomDouble } from "../testing/room-double.ts";
 import { openSocket, runtimeWebSocket, type SocketOptions } from "./socket.ts";
 

@@ -1,7 +1,7 @@
 /** A mesh's side of rooms in the real room service: opens them, writes rings for them, sends tasks. */
 import type { CancelEnvelope, Ring, TaskEnvelope } from "@leafmesh/protocol";
 import { type OutboundFrame, type RoomServer, type RoomServiceOptions, serveRooms } from "@leafmesh/room-service";
-import { Mailbox } from "./mailbox.ts";
+import { Mailbox } from "@leafmesh/testkit/suites";
 import { ringFor } from "./rings.ts";
 
 export interface MeshRoom {

@@ -2,9 +2,9 @@
 import { mqttNotifier } from "@leafmesh/notifiers";
 import { type Clock, type Ring, Secret } from "@leafmesh/protocol";
 import { mqttRoom } from "@leafmesh/rooms";
-import { type MeshRoom, patient, type RoomMesh, startRoomMesh } from "./room-mesh.ts";
+import { type MeshRoom, patient, type RoomMesh, startRoomMesh } from "@leafmesh/testkit/suites";
 
-export { patient } from "./room-mesh.ts";
+export { patient } from "@leafmesh/testkit/suites";
 export type MqttMeshRoom = MeshRoom;
 
 export interface MqttMesh extends RoomMesh {

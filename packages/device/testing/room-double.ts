@@ -2,8 +2,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { ROOM_SUBPROTOCOL } from "@leafmesh/protocol";
+import { Mailbox } from "@leafmesh/testkit/suites";
 import { type WebSocket, WebSocketServer } from "ws";
-import { Mailbox } from "./mailbox.ts";
 
 export interface Frame {
   readonly type: string;

@@ -6,4 +6,5 @@ export {
   leafmeshRooms,
 } from "./providers/leafmesh.ts";
 export { mqttRoom } from "./providers/mqtt.ts";
+export { pubnubRoom } from "./providers/pubnub.ts";
 export { customRoom } from "./providers/room.ts";

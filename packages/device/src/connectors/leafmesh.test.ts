@@ -1,7 +1,7 @@
 import { type LogFields, type Logger, ROOM_CLOSE } from "@leafmesh/protocol";
 import { createFakeClock } from "@leafmesh/testkit";
+import { Mailbox } from "@leafmesh/testkit/suites";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Mailbox } from "../../testing/mailbox.ts";
 import { ringFor } from "../../testing/rings.ts";
 import {
   type DoubleConnection,

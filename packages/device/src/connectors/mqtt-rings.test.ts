@@ -1,8 +1,8 @@
 import { createFakeClock } from "@leafmesh/testkit";
 import { type Mosquitto, mosquittoAvailable, startMosquitto } from "@leafmesh/testkit/mosquitto";
+import { Mailbox } from "@leafmesh/testkit/suites";
 import mqtt from "mqtt";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { Mailbox } from "../../testing/mailbox.ts";
 import { ringFor } from "../../testing/rings.ts";
 import { listenForRings, type RingListenerOptions } from "./mqtt.ts";
 

@@ -1,10 +1,10 @@
 import { createSealer, importRoomKey, roomTopics } from "@leafmesh/mqtt/wire";
 import { createFakeClock } from "@leafmesh/testkit";
 import { type Mosquitto, mosquittoAvailable, startMosquitto, startTlsMosquitto } from "@leafmesh/testkit/mosquitto";
+import { Mailbox } from "@leafmesh/testkit/suites";
 import { startTcpProxy } from "@leafmesh/testkit/tcp-proxy";
 import mqtt from "mqtt";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { Mailbox } from "../../testing/mailbox.ts";
 import { type MqttMesh, type MqttMeshRoom, patient, startMqttMesh } from "../../testing/mqtt-mesh.ts";
 import { ringFor } from "../../testing/rings.ts";
 import type { DeviceRoom, DeviceRoomEvent, JoinError } from "../connector.ts";

@@ -2,7 +2,6 @@
 import { type Clock, type Ring, randomId, silentLogger, systemClock, type TaskEnvelope } from "@leafmesh/protocol";
 import type { Closable, ProviderDependencies, Room, RoomDefinition, RoomEvent, Sent } from "@leafmesh/rooms/contract";
 import { Mailbox } from "./mailbox.ts";
-import { ringFor } from "./rings.ts";
 
 export const patient = new AbortController().signal;
 
@@ -13,7 +12,7 @@ export interface MeshRoom {
   event<Type extends RoomEvent["type"]>(type: Type): Promise<Extract<RoomEvent, { type: Type }>>;
   /** Everything that has come and was not taken. */
   takeAll(): RoomEvent[];
-  task(changes?: Partial<TaskEnvelope>): Promise<Sent>;
+  task(changes?: Partial<TaskEnvelope>, signal?: AbortSignal): Promise<Sent>;
 }
 
 export interface RoomMesh {
@@ -52,10 +51,7 @@ export function startRoomMesh(
         { askId: "ask_1", deviceId: "phone-7", approval: "silent", joinWithinMs: 60_000, lifetimeMs },
         signal,
       );
-      const events = new Mailbox<RoomEvent>();
-      void (async () => {
-        for await (const event of room.events) events.put(event);
-      })();
+      const events = new Mailbox<RoomEvent>(room.events);
       const ring = ringFor(clock.nowMs(), { join: room.join, ...changes });
       return {
         room,
@@ -63,10 +59,10 @@ export function startRoomMesh(
         event: <Type extends RoomEvent["type"]>(type: Type) =>
           events.next((event): event is Extract<RoomEvent, { type: Type }> => event.type === type),
         takeAll: () => events.takeAll(),
-        task: (task = {}) =>
+        task: (task = {}, within = patient) =>
           room.send(
             { type: "task", id: ring.ask, action: "battery.read", inputs: {}, budget_ms: 60_000, ...task },
-            patient,
+            within,
           ),
       };
     },
@@ -75,4 +71,10 @@ export function startRoomMesh(
       for (const each of shared.values()) await each.close();
     },
   };
+}
+
+/** A ring as a mesh would write it, living for a minute. */
+function ringFor(nowMs: number, changes: Partial<Ring> & Pick<Ring, "join">): Ring {
+  const iat = Math.floor(nowMs / 1000);
+  return { v: 1, ask: "ask_1", device: "phone-7", approval: "silent", mesh: "support", iat, exp: iat + 60, ...changes };
 }

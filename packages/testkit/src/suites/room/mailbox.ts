@@ -3,6 +3,10 @@ export class Mailbox<Item> {
   readonly #items: Item[] = [];
   readonly #readers: (() => void)[] = [];
 
+  constructor(source?: AsyncIterable<Item>) {
+    if (source) void this.#read(source);
+  }
+
   put(item: Item): void {
     this.#items.push(item);
     for (const wake of this.#readers.splice(0)) wake();
@@ -24,5 +28,9 @@ export class Mailbox<Item> {
   /** Everything that has come and was not taken. */
   takeAll(): Item[] {
     return this.#items.splice(0);
+  }
+
+  async #read(source: AsyncIterable<Item>): Promise<void> {
+    for await (const item of source) this.put(item);
   }
 }

@@ -1,0 +1,8 @@
+export {
+  PUBNUB_REFUSALS,
+  type PubNubDouble,
+  type PubNubDoubleOptions,
+  type PubNubPhase,
+  type PubNubRefusal,
+  startPubNubDouble,
+} from "./server.ts";
