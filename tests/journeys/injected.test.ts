@@ -22,7 +22,8 @@ const notifier = defineNotifier({
   description: "For tests.",
   options: z.strictObject({}),
   pushToken: z.string().regex(/^token-/),
-  traits: { maxBytes: 4096, ttl: true, collapse: true, silent: "yes", link: false },
+  traits: { maxBytes: 4096, ttl: true, collapse: true, silent: "yes", link: false, deadTokens: false },
+  docs: { setUp: [], pushToken: "anything", goodToKnow: [], links: [] },
   create: () => ({
     ring: () => Promise.reject(new RingError(ringFault(), "told to fail", { code: "T1" })),
     check: () => Promise.resolve({ status: "active" }),

@@ -7,3 +7,12 @@ export {
   type ReceivedRequest,
   startOpenAIServer,
 } from "@leafmesh/testkit";
+export {
+  joinNetworks,
+  startVendorServer,
+  type VendorFault,
+  type VendorReply,
+  type VendorRequest,
+  type VendorServer,
+  type VendorServerOptions,
+} from "@leafmesh/testkit/notifiers";

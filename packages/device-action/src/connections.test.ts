@@ -27,7 +27,8 @@ function world(records: Record<string, string>) {
       description: "",
       options: z.strictObject({}),
       pushToken: z.string().regex(/^t-/),
-      traits: { maxBytes: 4096, ttl: true, collapse: true, silent: "yes", link: false },
+      traits: { maxBytes: 4096, ttl: true, collapse: true, silent: "yes", link: false, deadTokens: false },
+      docs: { setUp: [], pushToken: "anything", goodToKnow: [], links: [] },
       create(_options, dependencies) {
         given.push(dependencies);
         if (provider === "both") share(dependencies.scope);

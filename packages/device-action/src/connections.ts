@@ -8,7 +8,7 @@ import type {
   NotifierDefinition,
   ProviderDependencies,
 } from "@leafmesh/notifiers/contract";
-import type { Clock, Logger, NewId, Secret } from "@leafmesh/protocol";
+import type { Clock, Logger, Network, NewId, Secret } from "@leafmesh/protocol";
 import type { RoomDefinition, RoomProvider } from "@leafmesh/rooms/contract";
 
 /** The room provider of an agent that names no `room`. */
@@ -65,6 +65,8 @@ export interface ConnectionPoolOptions {
   readonly newId: NewId;
   /** `server.public_url`, without a trailing slash. */
   readonly publicUrl?: string | undefined;
+  /** Where a test plays the vendors. */
+  readonly network?: Network | undefined;
 }
 
 /** Building it opens nothing. */
@@ -162,13 +164,13 @@ class Pool implements ConnectionPool {
   }
 
   #dependencies(record: string | null): ProviderDependencies {
-    const { clock, logger, newId, publicUrl } = this.#options;
+    const { clock, logger, newId, publicUrl, network } = this.#options;
     let scope = this.#scopes.get(record);
     if (!scope) {
       scope = new Scope();
       this.#scopes.set(record, scope);
     }
-    return { clock, logger, newId, scope, publicUrl };
+    return { clock, logger, newId, scope, publicUrl, network };
   }
 
   async #check(

@@ -1,6 +1,12 @@
 /** Rings a device: signs the ring, hands it to the notifier, tries again where that can help. */
 
-import { type Notifier, RingError, type RingReceipt, type RingRequest } from "@leafmesh/notifiers/contract";
+import {
+  type Notifier,
+  RingError,
+  type RingReceipt,
+  type RingRequest,
+  ringWithRetry,
+} from "@leafmesh/notifiers/contract";
 import {
   type Clock,
   type Logger,
@@ -13,10 +19,6 @@ import {
 import { bounded, GivenUp, pause } from "./bounded.ts";
 
 const ATTEMPT_MS = 10_000;
-const MAX_ATTEMPTS = 3;
-const FIRST_PAUSE_MS = 500;
-/** Share of a pause that is left to chance, so that rings that failed together do not come back together. */
-const JITTER = 0.25;
 
 export interface Ringing {
   readonly notifier: Notifier;
@@ -37,18 +39,21 @@ export interface Ringing {
 /** Resolves when the notifier took the ring. Throws {@link RingError}, or {@link GivenUp} when `signal` fired. */
 export async function ringDevice(ringing: Ringing): Promise<RingReceipt> {
   const signed = await signToFit(ringing);
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await ringOnce(ringing, signed);
-    } catch (error) {
-      if (error instanceof GivenUp && error.why === "aborted") throw error;
-      const failure = toRingError(error, ringing.logger);
-      const pauseMs = pauseBefore(attempt, failure, ringing.random());
-      if (failure.kind !== "transient" || attempt === MAX_ATTEMPTS || pauseMs >= ringing.leftMs()) throw failure;
-      ringing.onRetry(failure);
-      await pause(ringing.clock, pauseMs, ringing.signal);
-    }
-  }
+  return ringWithRetry(
+    async () => {
+      try {
+        return await ringOnce(ringing, signed);
+      } catch (error) {
+        throw error instanceof GivenUp && error.why === "aborted" ? error : toRingError(error, ringing.logger);
+      }
+    },
+    {
+      leftMs: ringing.leftMs,
+      random: ringing.random,
+      onRetry: ringing.onRetry,
+      pause: (ms) => pause(ringing.clock, ms, ringing.signal),
+    },
+  );
 }
 
 type SignedRing = Pick<RingRequest, "ring" | "body">;
@@ -70,14 +75,10 @@ function ringOnce({ notifier, pushToken, leftMs, signal, clock }: Ringing, signe
   return bounded(clock, Math.min(ATTEMPT_MS, ttlMs), signal, (inner) => notifier.ring(request, pushToken, inner));
 }
 
-function pauseBefore(attempt: number, failure: RingError, random: number): number {
-  const waitMs = failure.retryAfterMs ?? FIRST_PAUSE_MS * 2 ** (attempt - 1);
-  return Math.max(waitMs, 0) * (1 + JITTER * random);
-}
-
 function toRingError(error: unknown, logger: Logger): RingError {
   if (error instanceof RingError) return error;
-  if (error instanceof GivenUp) return new RingError("transient", "the push service did not answer in time");
+  if (error instanceof GivenUp)
+    return new RingError("transient", "the push service did not answer in time", { mayHaveRung: true });
   logger.error("a notifier failed in a way it should not", { error });
   return new RingError("bad_request", "the notifier failed", { cause: error });
 }

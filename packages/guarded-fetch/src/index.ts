@@ -13,3 +13,4 @@ export {
 } from "./guarded-fetch.ts";
 export { judgeListedUrl } from "./listed-hosts.ts";
 export { isPublicAddress } from "./public-address.ts";
+export { routed } from "./routed.ts";

@@ -1,8 +1,9 @@
 /**
  * What a push provider is to LeafMesh: data plus a factory. Building is pure, the first ring connects, `close` closes.
  * This file imports the protocol and nothing else; adapters live in `providers/`, one file each.
+ * How a new one is made: docs/adding-a-notifier.md.
  */
-import type { Approval, Clock, Logger, NewId, Ring, Secret } from "@leafmesh/protocol";
+import type { Approval, Clock, Logger, Network, NewId, Ring, Secret } from "@leafmesh/protocol";
 import type * as z from "zod";
 
 /** What differs between providers, as data: the caller never asks which provider it is. */
@@ -17,6 +18,20 @@ export interface NotifierTraits {
   readonly silent: "yes" | "best-effort" | "never";
   /** Whether the device gets a link (a text message) instead of the ring itself. */
   readonly link: boolean;
+  /** Whether the provider says, when it is rung, that a token is dead. Where not, the ask ends as `not_joined`. */
+  readonly deadTokens: boolean;
+}
+
+/** What the page of the provider in docs/notifiers.md says. Sentences for an operator, in Markdown. */
+export interface NotifierDocs {
+  /** Steps on the vendor's side, in order, each naming where the value of an option is found. */
+  readonly setUp: readonly string[];
+  /** What the app sends as `push_token`, and where it gets it from. */
+  readonly pushToken: string;
+  /** What an operator has to know: what `ask` and `silent` look like on a device, limits, traps. */
+  readonly goodToKnow: readonly string[];
+  /** The vendor's own pages that the adapter follows. */
+  readonly links: readonly string[];
 }
 
 /** Something that lives as long as its connection record and is shared by the record's faces. */
@@ -38,6 +53,8 @@ export interface ProviderDependencies {
   readonly scope: ConnectionScope;
   /** `server.public_url` of the mesh, without a trailing slash. */
   readonly publicUrl?: string | undefined;
+  /** Where a test plays the vendor; `undefined` outside of tests. Hand it on to the HTTP client. */
+  readonly network?: Network | undefined;
 }
 
 /** One ring to one device. */
@@ -59,34 +76,7 @@ export interface RingReceipt {
   readonly id?: string | undefined;
 }
 
-export type RingErrorKind =
-  | "dead_token"
-  | "offline"
-  | "bad_credential"
-  | "quota"
-  | "transient"
-  | "bad_request"
-  | "too_big";
-
-/** Why a ring was not taken. `message` is for people; it never holds a token or a raw provider body. */
-export class RingError extends Error {
-  override readonly name = "RingError";
-  readonly kind: RingErrorKind;
-  /** The provider's own code, such as `UNREGISTERED` or `135`. */
-  readonly code: string | undefined;
-  readonly retryAfterMs: number | undefined;
-
-  constructor(
-    kind: RingErrorKind,
-    message: string,
-    more: { code?: string | undefined; retryAfterMs?: number | undefined; cause?: unknown } = {},
-  ) {
-    super(message, { cause: more.cause });
-    this.kind = kind;
-    this.code = more.code;
-    this.retryAfterMs = more.retryAfterMs;
-  }
-}
+export { RingError, type RingErrorDetails, type RingErrorKind } from "./ring-error.ts";
 
 /**
  * The verdict of a test that rings nobody. `active`: the service accepted the credential and every right the adapter
@@ -119,10 +109,13 @@ export interface NotifierDefinition<Options extends OptionsSchema = OptionsSchem
   /** Shape of this provider's push token; a token of another shape never leaves the mesh. */
   readonly pushToken: z.ZodType<string>;
   readonly traits: NotifierTraits;
+  readonly docs: NotifierDocs;
   /** What only a look at several fields can find. Paths are relative to the record. */
   validate?(options: z.output<Options>): readonly OptionIssue[];
   create(options: z.output<Options>, dependencies: ProviderDependencies): Notifier;
 }
+
+export { type RingRetries, ringWithRetry } from "./ring-with-retry.ts";
 
 export interface OptionIssue {
   readonly path: readonly string[];

@@ -12,7 +12,14 @@ import {
   type DeviceAction,
 } from "@leafmesh/device-action";
 import { createDirectHub } from "@leafmesh/notifiers";
-import { createOrderedId, createRingSigner, DIRECT_PATH, randomId, systemClock } from "@leafmesh/protocol";
+import {
+  createOrderedId,
+  createRingSigner,
+  DIRECT_PATH,
+  type Network,
+  randomId,
+  systemClock,
+} from "@leafmesh/protocol";
 import { connectUrlOf, createRoomService } from "@leafmesh/room-service";
 import { createApi, isLoopback, type Listening, listen, type MountedService } from "@leafmesh/server";
 import { EXIT } from "../context.ts";
@@ -35,6 +42,8 @@ export interface StartMeshOptions {
   readonly advertiseUrl?: string | undefined;
   /** Providers beside the built-in ones, or instead of them where the name is the same. */
   readonly providers?: Partial<ProviderDefinitions> | undefined;
+  /** Where a test plays the vendors of push services; see `leafmesh/testing`. */
+  readonly network?: Network | undefined;
 }
 
 export interface RunningMesh {
@@ -118,6 +127,7 @@ async function assemble(
       logger,
       newId: randomId,
       publicUrl: of.server.publicUrl,
+      network: options.network,
     });
     pools.set(of, pool);
     return pool;

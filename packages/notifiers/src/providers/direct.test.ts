@@ -52,6 +52,7 @@ describe("directNotifier", () => {
       collapse: true,
       silent: "yes",
       link: false,
+      deadTokens: false,
     });
   });
 

@@ -2,12 +2,7 @@
  * `direct`: the built-in way to ring, without any push provider. A device holds one WebSocket to the mesh
  * (`wss://<mesh>/v1/direct`, subprotocol `leafmesh.direct.v1`) and is rung over it.
  *
- * Set up on the vendor's side: nothing; there is no vendor.
  * What the adapter needs: the hub that holds the sockets of this mesh.
- * Push token: a secret that the app chooses for the device. The app gives it to the mesh as `push_token`, and the device
- * presents the same on its socket.
- * Traps: a device that is not connected cannot be woken (`not_joined`, `device_offline`): use a push provider for phones
- * whose app may be closed. Anything but loopback needs TLS, or the token is readable on the way.
  */
 import { directTokenSchema, type Logger, MAX_RING_BYTES, type Secret } from "@leafmesh/protocol";
 import * as z from "zod";
@@ -30,7 +25,18 @@ export function directNotifier(ringer: () => DirectRinger): NotifierDefinition {
     description: "Rings devices that hold a WebSocket to the mesh. Needs no account; a device must be connected.",
     options: z.strictObject({}),
     pushToken: directTokenSchema,
-    traits: { maxBytes: MAX_RING_BYTES, ttl: true, collapse: true, silent: "yes", link: false },
+    traits: { maxBytes: MAX_RING_BYTES, ttl: true, collapse: true, silent: "yes", link: false, deadTokens: false },
+    docs: {
+      setUp: [],
+      pushToken:
+        "A secret that your app chooses for the device. The app gives it to the mesh as `push_token`, and the device " +
+        "presents the same on its socket.",
+      goodToKnow: [
+        "A device that is not connected cannot be woken: the ask ends as `not_joined` (`device_offline`). Use a push provider for phones whose app may be closed.",
+        "Anything but loopback needs TLS, or the token is readable on the way.",
+      ],
+      links: [],
+    },
     create: (_options, { logger }) => new DirectNotifier(ringer, logger),
   });
 }

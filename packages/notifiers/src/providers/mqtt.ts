@@ -1,17 +1,4 @@
-/**
- * `mqtt`: a ring is one message to the topic that the device listens on. For devices that hold a connection to a broker
- * anyway: things, kiosks, desktops, apps in the foreground.
- *
- * On the broker's side: a login for the mesh that may write the devices' ring topics, and for each device one that may
- * read its own and no other. `infra/mosquitto` is a configuration that does both.
- *
- * Good to know:
- * - The push token is the device's ring topic, such as `leafmesh/phone-7/connect`: one exact topic, no wildcards.
- * - A broker with MQTT 5 says when nobody is subscribed, which makes the ask `not_joined` at once. A device that should
- *   be rung over a short loss of its connection asks the broker for a session that outlives it.
- * - With MQTT 3.1.1 a forbidden message vanishes without an error, and a ring does not expire in the broker.
- * - Whoever may read a ring topic can join that ring's room. Keep wildcard rights away from everybody but the mesh.
- */
+/** `mqtt`: a ring is one message to the topic that the device listens on. */
 import {
   checkMqtt,
   createMqttConnection,
@@ -51,7 +38,23 @@ export const mqttNotifier = defineNotifier({
     const issue = topicIssue(topic);
     if (issue) context.addIssue({ code: "custom", message: `${issue}; for example leafmesh/phone-7/connect` });
   }),
-  traits: { maxBytes: MAX_BYTES, ttl: true, collapse: false, silent: "yes", link: false },
+  traits: { maxBytes: MAX_BYTES, ttl: true, collapse: false, silent: "yes", link: false, deadTokens: false },
+  docs: {
+    setUp: [
+      "Make a login for the mesh that may write the devices' ring topics, and for each device one that may read its own " +
+        "and no other. `infra/mosquitto` is a configuration that does both.",
+    ],
+    pushToken: "The device's ring topic, such as `leafmesh/phone-7/connect`: one exact topic, no wildcards.",
+    goodToKnow: [
+      "For devices that hold a connection to a broker anyway: things, kiosks, desktops, apps in the foreground.",
+      "A broker with MQTT 5 says when nobody is subscribed, which makes the ask `not_joined` at once. A device that " +
+        "should be rung over a short loss of its connection asks the broker for a session that outlives it.",
+      "With MQTT 3.1.1 a forbidden message vanishes without an error, and a ring does not expire in the broker.",
+      "Whoever may read a ring topic can join that ring's room. Keep wildcard rights away from everybody but the mesh.",
+      "[mqtt.md](mqtt.md) says more: access rules, certificates, and the same broker as the room.",
+    ],
+    links: ["https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html"],
+  },
   validate: mqttOptionIssues,
   create(options, { clock, logger, scope }): Notifier {
     const connection = (): MqttConnection =>

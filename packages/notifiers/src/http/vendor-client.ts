@@ -1,0 +1,154 @@
+/**
+ * Requests to a push service's own, fixed address: one pool of kept connections a notifier, nothing followed, nothing
+ * repeated, and an end to every wait and every answer. What goes wrong on the way is a {@link RingError} without the
+ * address, which may hold a push token. Addresses that come from devices go through `@leafmesh/guarded-fetch` instead.
+ */
+import type { IncomingHttpHeaders } from "node:http";
+import { routed } from "@leafmesh/guarded-fetch";
+import { type Clock, deadline, type Network, readRetryAfter } from "@leafmesh/protocol";
+import type { Agent, Dispatcher } from "undici";
+import { type Closable, RingError } from "../contract.ts";
+import { errorCode, neverArrived } from "./network-errors.ts";
+
+export interface VendorRequest {
+  /** The vendor's real address, in every case: a test leads the connection elsewhere with {@link Network}. */
+  readonly url: string;
+  readonly method?: Dispatcher.HttpMethod | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly body?: string | Uint8Array | undefined;
+  readonly signal: AbortSignal;
+  /** From the request to the end of the answer; default 8 s, which leaves the mesh's own attempt (10 s) time to tell. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface VendorAnswer {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  /** The body as JSON; `undefined` when it is none, whatever its content type says. */
+  readonly json: unknown;
+  /** From `retry-after`, a number or a date, at most an hour. */
+  readonly retryAfterMs: number | undefined;
+}
+
+export interface VendorClient extends Closable {
+  /** Resolves with whatever the vendor answered. Throws {@link RingError} (`transient`) when no whole answer came. */
+  request(request: VendorRequest): Promise<VendorAnswer>;
+}
+
+export interface VendorClientOptions {
+  readonly clock: Clock;
+  readonly network?: Network | undefined;
+  /** HTTP/2 where the vendor offers it; APNs speaks nothing else. */
+  readonly http2?: boolean | undefined;
+  /**
+   * Whether a ring that may have been taken can be sent again without ringing twice, because it has a collapse key or
+   * the app drops it. False for text messages: a failure after the request went out is then not repeated.
+   */
+  readonly repeatsAreHarmless?: boolean | undefined;
+}
+
+/** What a push service says is far smaller; more than this is not read. */
+export const MAX_ANSWER_BYTES = 64 * 1024;
+const REQUEST_TIMEOUT_MS = 8_000;
+const CONNECT_TIMEOUT_MS = 5_000;
+const MAX_CONNECTIONS = 16;
+/** Long enough for the next ask of a conversation. Vendors that close sooner say so, which is heeded. */
+const KEEP_ALIVE_MS = 60_000;
+
+/** Opens nothing: the first request does, and it imports the HTTP client too. */
+export function createVendorClient(options: VendorClientOptions): VendorClient {
+  const { clock, network, http2 = false, repeatsAreHarmless = true } = options;
+  let opening: Promise<Agent> | undefined;
+  let closed = false;
+
+  const open = async (): Promise<Agent> => {
+    const { Agent, buildConnector } = await import("undici");
+    const connector = buildConnector({ timeout: CONNECT_TIMEOUT_MS, allowH2: http2, preferH2: http2, ca: network?.ca });
+    return new Agent({
+      connect: routed(connector, network),
+      connections: http2 ? 1 : MAX_CONNECTIONS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      // The injected clock ends a request; these would measure on another one.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      allowH2: http2,
+    });
+  };
+
+  const failed = (error: unknown, request: VendorRequest, isOver: boolean): RingError => {
+    if (request.signal.aborted) return new RingError("transient", "the request was given up", { code: "aborted" });
+    const arrived = !neverArrived(error);
+    return new RingError("transient", isOver ? "the push service did not answer in time" : sentence(error, arrived), {
+      code: isOver ? "timeout" : errorCode(error),
+      mayHaveRung: arrived,
+      isRepeatable: repeatsAreHarmless || !arrived,
+    });
+  };
+
+  return {
+    async request(request) {
+      if (closed) throw new RingError("transient", "the notifier is closed", { code: "closed", isRepeatable: false });
+      const limit = deadline(clock, request.timeoutMs ?? REQUEST_TIMEOUT_MS, request.signal);
+      try {
+        limit.signal.throwIfAborted();
+        opening ??= open();
+        const [{ request: send }, dispatcher] = [await import("undici"), await opening];
+        const answer = await send(request.url, {
+          dispatcher,
+          method: request.method ?? "POST",
+          headers: request.headers ?? {},
+          body: request.body ?? null,
+          signal: limit.signal,
+        });
+        const text = await readText(answer.body);
+        return {
+          status: answer.statusCode,
+          headers: answer.headers,
+          text,
+          json: parsed(text),
+          retryAfterMs: readRetryAfter(answer.headers, clock.nowMs()),
+        };
+      } catch (error) {
+        throw failed(error, request, limit.signal.aborted);
+      } finally {
+        limit.dispose();
+      }
+    },
+    async close() {
+      closed = true;
+      await (await opening)?.destroy();
+    },
+  };
+}
+
+class AnswerTooLarge extends Error {
+  readonly code = "answer_too_large";
+}
+
+function sentence(error: unknown, arrived: boolean): string {
+  if (error instanceof AnswerTooLarge) return `the push service's answer is over ${MAX_ANSWER_BYTES} bytes`;
+  return arrived
+    ? "the push service closed the connection before it had answered"
+    : `the push service could not be reached (${errorCode(error)})`;
+}
+
+async function readText(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.byteLength;
+    if (size > MAX_ANSWER_BYTES) throw new AnswerTooLarge();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,8 @@
+export type { VendorFault, VendorReply } from "./replies.ts";
+export {
+  joinNetworks,
+  startVendorServer,
+  type VendorRequest,
+  type VendorServer,
+  type VendorServerOptions,
+} from "./vendor-server.ts";
