@@ -110,11 +110,20 @@ agents:
       for (const runId of taken.flat()) {
         await until(`the end of ${runId}`, async () => {
           const { status, body } = await mesh.call<{ status: string }>("GET", `/api/runs/${runId}`);
-          return status === 200 && !/^(queued|running|suspended)$/.test(body.status) ? true : undefined;
+          return status === 200 && !/^(queued|running)$/.test(body.status) ? true : undefined;
         });
       }
       clearInterval(cutting);
       for (const link of links) link.set({ delayMs: 0, jitterMs: 0, pieceBytes: 0 });
+      // Those too whose answer the app never saw.
+      await until("every run's end", async () => {
+        const open = await meshes.query("select id from leafmesh.runs where finished_at is null");
+        return open.length === 0 || undefined;
+      });
+      for (const runId of taken.flat()) {
+        const { body } = await mesh.call<{ status: string }>("GET", `/api/runs/${runId}`);
+        expect(body.status, `seed ${seed}: ${runId}`).toMatch(/^(succeeded|failed)$/);
+      }
 
       const views: AskView[] = [];
       for (const sessionId of sessions) {
