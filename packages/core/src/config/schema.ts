@@ -163,7 +163,11 @@ export const limitsSchema = z.strictObject({
   max_asks_per_run: wholeNumber("Most asks that one run may make.", 1, 1_000).default(32),
   max_sessions_per_key: wholeNumber("Most sessions that one API key may hold.", 1, 10_000_000).default(10_000),
   max_streams: wholeNumber("Most event streams that may be open at once.", 1, 1_000_000).default(1_000),
-  max_concurrent_runs: wholeNumber("Most runs that work at once; more wait in the queue.", 1, 10_000).default(32),
+  max_concurrent_runs: wholeNumber(
+    "Most runs that work at once; more wait in the queue. A run that only waits for devices does not count.",
+    1,
+    10_000,
+  ).default(32),
   max_queued_runs_per_session: wholeNumber("Most messages of one session that may wait.", 1, 10_000).default(16),
   tool_result_max_chars: wholeNumber(
     "Most characters of one tool result that the model is shown.",
