@@ -27,6 +27,8 @@ const DEVICES_PER_PROCESS = 2_500;
 const WARM_UP = 1_000;
 /** After this nothing is left of an ask that has ended: its sockets are closed, its timers have run out. */
 const AFTER_WARM_UP_MS = 6_000;
+/** After this the last ask to begin waits as all others do: its run is parked. */
+const UNTIL_PARKED_MS = 3_000;
 /** Long enough for all devices to join and hold their task. */
 const ANSWERED_TIMEOUT_S = 900;
 const UNANSWERED_BASE_S = 20;
@@ -114,6 +116,7 @@ async function measureAnswered(
     const startedAt = performance.now();
     const devices = await mesh.holdTasks(WARM_UP, asks);
     const startSeconds = (performance.now() - startedAt) / 1000;
+    await pause(UNTIL_PARKED_MS);
     const ask = difference(before, await mesh.memory(), asks);
     const answeredAt = Date.now();
     devices.answer();
