@@ -7,12 +7,20 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { renderMeshReference } from "@leafmesh/core/config";
-import { providerRegistry } from "../packages/cli/src/registry.ts";
+import { providerDefinitions, providerRegistry } from "../packages/cli/src/registry.ts";
+import { renderNotifiersPage } from "./docs/notifiers-page.ts";
 
 const root = resolve(import.meta.dirname, "..");
 
+/** Nothing runs while pages are written. */
+const idle = (): never => {
+  throw new Error("no mesh is running");
+};
+
 const generated: Readonly<Record<string, () => string>> = {
   "docs/mesh-yaml.md": () => renderMeshReference(providerRegistry()),
+  "docs/notifiers.md": () =>
+    renderNotifiersPage([...providerDefinitions({ ringer: idle, rooms: idle }).notifiers.values()]),
 };
 
 function readIfThere(path: string): string | undefined {

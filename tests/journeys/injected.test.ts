@@ -65,11 +65,7 @@ beforeAll(async () => {
     notifiers: new Map<string, NotifierDefinition>([[notifier.provider, notifier]]),
     rooms: new Map([[rooms.provider, rooms]]),
   };
-  const known = providerRegistry();
-  const registry = {
-    notifiers: new Map([...known.notifiers, ...providers.notifiers]),
-    rooms: new Map([...known.rooms, ...providers.rooms]),
-  };
+  const registry = providerRegistry(providers);
   const folder = newFolder();
   writeFileSync(join(folder, "mesh.yaml"), model.yaml + YAML);
   const loaded = loadMeshFile("mesh.yaml", { registry, env: {}, cwd: folder, knownConnections: new Map() });

@@ -3,7 +3,8 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { AskView, HistoryEntry, MeshReply } from "@leafmesh/protocol";
-import { type RunningProcess, startLeafmesh } from "./process.ts";
+import type { PlayedAddress } from "@leafmesh/testkit/notifiers";
+import { type RunningProcess, root, startLeafmesh, startNode } from "./process.ts";
 
 export interface RunningMesh extends RunningProcess {
   readonly url: string;
@@ -24,6 +25,18 @@ export interface MeshOptions {
   readonly port?: number;
   readonly args?: readonly string[];
   readonly key?: string;
+  /** Vendors of push services that are played in this process. */
+  readonly played?: readonly PlayedAddress[];
+}
+
+/** `leafmesh run`, in a program that leads the sockets of push providers to doubles. */
+const WITH_DOUBLES = join(root, "packages/cli/testing/run-with-doubles.program.ts");
+
+function startRun(args: readonly string[], folder: string, { env, played }: MeshOptions): RunningProcess {
+  if (!played) return startLeafmesh(["run", ...args], env);
+  const file = join(folder, "played.json");
+  writeFileSync(file, JSON.stringify(played));
+  return startNode(["--conditions=leafmesh-source", WITH_DOUBLES, file, ...args], env);
 }
 
 /** Every body that the API answered with, for the test that looks for secrets in them. */
@@ -36,14 +49,14 @@ export function newFolder(): string {
 export async function startMesh(options: MeshOptions): Promise<RunningMesh> {
   const folder = options.folder ?? newFolder();
   writeFileSync(join(folder, "mesh.yaml"), options.yaml);
-  const child = startLeafmesh(
+  const child = startRun(
     [
-      "run",
       join(folder, "mesh.yaml"),
       ...["--port", String(options.port ?? 0), "--json", "--log-level", "debug", "--log-format", "json"],
       ...(options.args ?? []),
     ],
-    options.env,
+    folder,
+    options,
   );
   const ready = await child.waitFor("ready");
   const url = String(ready.url);

@@ -1,5 +1,7 @@
 /** What a command is handed instead of reaching for the process. */
 import type { Writable } from "node:stream";
+import type { Network } from "@leafmesh/protocol";
+import type { ProviderDefinitions } from "./registry.ts";
 
 export interface CliContext {
   readonly stdout: Writable;
@@ -11,6 +13,15 @@ export interface CliContext {
   readonly colors: boolean;
   /** Aborted by SIGINT and SIGTERM; a second signal ends the process at once. */
   readonly signal: AbortSignal;
+  /** What a program of one's own around a command hands in; never set by `leafmesh` itself. */
+  readonly injected?:
+    | {
+        /** Providers beside the built-in ones, or instead of them where the name is the same. */
+        readonly providers?: Partial<ProviderDefinitions> | undefined;
+        /** Where a test plays the vendors of push services. */
+        readonly network?: Network | undefined;
+      }
+    | undefined;
 }
 
 /** Exit codes of every command, documented in docs/command-line.md. */

@@ -1,6 +1,6 @@
 /** Every provider that a connection may name. The built-in ones are handed the services of this process. */
 import type { ProviderRegistry } from "@leafmesh/core";
-import { type DirectRinger, directNotifier, mqttNotifier } from "@leafmesh/notifiers";
+import { type DirectRinger, directNotifier, vendorNotifiers } from "@leafmesh/notifiers";
 import type { NotifierDefinition } from "@leafmesh/notifiers/contract";
 import type { RoomService } from "@leafmesh/room-service";
 import { ablyRoom, customRoom, leafmeshRooms, mqttRoom, pubnubRoom } from "@leafmesh/rooms";
@@ -19,17 +19,24 @@ export interface ProviderDefinitions {
 
 export function providerDefinitions(services: InProcessServices): ProviderDefinitions {
   return {
-    notifiers: byProvider([directNotifier(() => services.ringer()), mqttNotifier]),
+    notifiers: byProvider([directNotifier(() => services.ringer()), ...vendorNotifiers]),
     rooms: byProvider([leafmeshRooms(() => services.rooms()), customRoom, mqttRoom, ablyRoom, pubnubRoom]),
   };
 }
 
-/** The same for reading a mesh file: nothing is running. */
-export function providerRegistry(): ProviderRegistry {
+/** The same for reading a mesh file: nothing is running. `more` comes beside them, or instead where the name is the same. */
+export function providerRegistry(more: Partial<ProviderDefinitions> = {}): ProviderRegistry {
   const notRunning = (): never => {
     throw new Error("no mesh is running in this process");
   };
-  return providerDefinitions({ ringer: notRunning, rooms: notRunning });
+  return withMore(providerDefinitions({ ringer: notRunning, rooms: notRunning }), more);
+}
+
+export function withMore(known: ProviderDefinitions, more: Partial<ProviderDefinitions> = {}): ProviderDefinitions {
+  return {
+    notifiers: new Map([...known.notifiers, ...(more.notifiers ?? [])]),
+    rooms: new Map([...known.rooms, ...(more.rooms ?? [])]),
+  };
 }
 
 function byProvider<Definition extends { readonly provider: string }>(

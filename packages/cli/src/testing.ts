@@ -9,6 +9,8 @@ export {
 } from "@leafmesh/testkit";
 export {
   joinNetworks,
+  networkOf,
+  type PlayedAddress,
   startVendorServer,
   type VendorFault,
   type VendorReply,

@@ -12,3 +12,4 @@ export {
 } from "./direct/hub.ts";
 export { directNotifier } from "./providers/direct.ts";
 export { mqttNotifier } from "./providers/mqtt.ts";
+export { vendorNotifiers } from "./vendor-notifiers.ts";

@@ -33,8 +33,9 @@ export interface RunOptions {
 }
 
 export async function run(options: RunOptions, context: CliContext): Promise<ExitCode> {
+  const { providers, network } = context.injected ?? {};
   const loading = {
-    registry: providerRegistry(),
+    registry: providerRegistry(providers),
     env: context.env,
     cwd: context.cwd,
     knownConnections: new Map(),
@@ -60,6 +61,8 @@ export async function run(options: RunOptions, context: CliContext): Promise<Exi
       env: context.env,
       logger,
       advertiseUrl: options.advertiseUrl,
+      providers,
+      network,
     }),
   );
   announce(loaded.mesh, mesh, options, context);

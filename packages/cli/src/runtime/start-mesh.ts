@@ -24,7 +24,7 @@ import { connectUrlOf, createRoomService } from "@leafmesh/room-service";
 import { createApi, isLoopback, type Listening, listen, type MountedService } from "@leafmesh/server";
 import { EXIT } from "../context.ts";
 import { CommandFailure } from "../failure.ts";
-import { type ProviderDefinitions, providerDefinitions } from "../registry.ts";
+import { type ProviderDefinitions, providerDefinitions, withMore } from "../registry.ts";
 import { version } from "../version.ts";
 import { createAskCancel } from "./ask-cancel.ts";
 import { createPeerRings } from "./peer-rings.ts";
@@ -110,10 +110,7 @@ async function assemble(
     logger,
   });
   const builtIn = providerDefinitions({ ringer: () => ringer, rooms: () => roomService });
-  const definitions: ProviderDefinitions = {
-    notifiers: new Map([...builtIn.notifiers, ...(options.providers?.notifiers ?? [])]),
-    rooms: new Map([...builtIn.rooms, ...(options.providers?.rooms ?? [])]),
-  };
+  const definitions = withMore(builtIn, options.providers);
 
   // A run that began before a reload may still ask: it finds the retired pool of its mesh, which closes after it.
   const pools = new WeakMap<Mesh, ConnectionPool>();

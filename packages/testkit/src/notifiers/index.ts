@@ -1,6 +1,8 @@
 export type { VendorFault, VendorReply } from "./replies.ts";
 export {
   joinNetworks,
+  networkOf,
+  type PlayedAddress,
   startVendorServer,
   type VendorRequest,
   type VendorServer,

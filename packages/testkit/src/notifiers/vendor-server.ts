@@ -39,6 +39,8 @@ export interface VendorServerOptions {
 
 export interface VendorServer {
   readonly network: Network;
+  /** What {@link networkOf} makes the same of in another process. */
+  readonly address: PlayedAddress;
   readonly requests: readonly VendorRequest[];
   /** Connections made so far. */
   readonly connections: number;
@@ -148,11 +150,11 @@ export async function startVendorServer({ hosts, handle }: VendorServerOptions):
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
 
+  const played: PlayedAddress = { ca, ports: Object.fromEntries(hosts.map((name) => [name, port])) };
+
   return {
-    network: {
-      ca,
-      route: (host) => (hosts.some((name) => isHost(name, host)) ? { host: "127.0.0.1", port } : undefined),
-    },
+    network: networkOf(played),
+    address: played,
     requests,
     get connections() {
       return connections;
@@ -171,6 +173,26 @@ export async function startVendorServer({ hosts, handle }: VendorServerOptions):
       await new Promise<void>((resolve) => server.close(() => resolve()));
       const [failure] = failures;
       if (failure !== undefined) throw failure;
+    },
+  };
+}
+
+/** Plain data: a test hands it to a process that it starts. */
+export interface PlayedAddress {
+  /** PEM */
+  readonly ca: string;
+  /** Names, such as `*.notify.windows.com`, and the port on this machine where they are played. */
+  readonly ports: Readonly<Record<string, number>>;
+}
+
+/** Leads the played hosts to this machine, and leaves all others alone, where nothing trusts them. */
+export function networkOf({ ca, ports }: PlayedAddress): Network {
+  const hosts = Object.entries(ports);
+  return {
+    ca,
+    route(host) {
+      const [, port] = hosts.find(([name]) => isHost(name, host)) ?? [];
+      return port === undefined ? undefined : { host: "127.0.0.1", port };
     },
   };
 }

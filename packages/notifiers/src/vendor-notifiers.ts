@@ -1,0 +1,6 @@
+/** Every notifier that needs nothing of this process. A new provider is a file in `providers/` and a line here. */
+import type { NotifierDefinition } from "./contract.ts";
+import { mqttNotifier } from "./providers/mqtt.ts";
+
+/** In the order in which they are shown. */
+export const vendorNotifiers: readonly NotifierDefinition[] = [mqttNotifier];

@@ -1,0 +1,80 @@
+/** Each push provider, from a request to the outcome: the real command, a played vendor, a device that is rung by it. */
+import { createDevice, createMemoryLedger, type Device } from "@leafmesh/device";
+import type { MeshKey } from "@leafmesh/protocol";
+import type { NotifierDouble } from "@leafmesh/testkit/suites";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type RunningMesh, startMesh } from "../support/mesh.ts";
+import { callFor, type ObedientModel, resultsIn, startObedientModel } from "../support/model.ts";
+import { type PushVendor, pushVendors } from "../support/push-vendors.ts";
+
+describe.each(pushVendors)("$provider", (vendor) => {
+  let model: ObedientModel;
+  let double: NotifierDouble;
+  let mesh: RunningMesh;
+  let device: Device;
+
+  beforeAll(async () => {
+    model = await startObedientModel();
+    const opened = await vendor.open();
+    double = opened.double;
+    mesh = await startMesh({ yaml: model.yaml + meshOf(vendor, opened.record), played: [double.server.address] });
+    const { body: keys } = await mesh.call<{ keys: readonly MeshKey[] }>("GET", "/.well-known/leafmesh-keys");
+    device = createDevice({
+      id: "phone-7",
+      handlers: { "battery.read": () => ({ level: 71 }) },
+      approve: () => true,
+      ledger: createMemoryLedger(),
+      meshKeys: keys.keys,
+      stopWithinMs: 100,
+    });
+  });
+  afterAll(async () => {
+    await device?.close();
+    expect(await mesh?.stop()).toBe(0);
+    expect(mesh.output()).not.toContain(vendor.pushToken);
+    await double?.close();
+    await model?.close();
+  });
+
+  const ask = () =>
+    mesh.request({
+      message: callFor({ action: "battery.read" }),
+      device: { id: "phone-7", push_token: vendor.pushToken },
+    });
+
+  it("rings a device that joins and answers", async () => {
+    const rung = ringOf(double).then((ring) => device.handleRing(ring, "push"));
+    const { reply } = await ask();
+    expect(resultsIn(reply)).toMatchObject([{ outcome: "done", success: true, data: { level: 71 } }]);
+    expect(await rung).toMatchObject({ status: "answered", outcome: "done", delivered: true });
+  });
+
+  it.skipIf(!vendor.deadToken)("says so when the push token is dead", async () => {
+    if (!vendor.deadToken) return;
+    double.server.answerNext(vendor.deadToken, (request) => double.purposeOf(request) === "ring");
+    const { reply } = await ask();
+    expect(resultsIn(reply)).toMatchObject([{ outcome: "unreachable", success: false, reason: "dead_token" }]);
+  });
+});
+
+/** The first ring that the vendor takes. */
+async function ringOf(double: NotifierDouble): Promise<string> {
+  for (;;) {
+    const [ring] = double.rings;
+    if (ring) return ring.body;
+    await double.server.received(double.server.requests.length + 1);
+  }
+}
+
+function meshOf({ provider }: PushVendor, record: Readonly<Record<string, unknown>>): string {
+  const fields = Object.entries(record).map(([name, value]) => `    ${name}: ${JSON.stringify(value)}\n`);
+  return `name: pushed
+connections:
+  phones:
+    provider: ${provider}
+${fields.join("")}agents:
+  helper: { model: test/any, prompt: Do as you are told., device: { connection: phones } }
+entry_points:
+  - { name: chat, target: helper }
+`;
+}
