@@ -1,23 +1,32 @@
 /** Each push provider, from a request to the outcome: the real command, a played vendor, a device that is rung by it. */
+import { createHmac } from "node:crypto";
 import { createDevice, createMemoryLedger, type Device } from "@leafmesh/device";
-import type { MeshKey } from "@leafmesh/protocol";
+import { deviceNoticeSchema, type MeshKey } from "@leafmesh/protocol";
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Hook, startHook } from "../support/hook.ts";
 import { type RunningMesh, startMesh } from "../support/mesh.ts";
 import { callFor, type ObedientModel, resultsIn, startObedientModel } from "../support/model.ts";
 import { type PushVendor, pushVendors } from "../support/push-vendors.ts";
+
+const HOOK_SECRET = "the-secret-of-the-app";
 
 describe.each(pushVendors)("$provider", (vendor) => {
   let model: ObedientModel;
   let double: NotifierDouble;
   let mesh: RunningMesh;
   let device: Device;
+  let app: Hook;
 
   beforeAll(async () => {
+    app = await startHook();
     model = await startObedientModel();
     const opened = await vendor.open();
     double = opened.double;
-    mesh = await startMesh({ yaml: model.yaml + meshOf(vendor, opened.record), played: [double.server.address] });
+    mesh = await startMesh({
+      yaml: model.yaml + meshOf(vendor, opened.record, app.url),
+      played: [double.server.address],
+    });
     const { body: keys } = await mesh.call<{ keys: readonly MeshKey[] }>("GET", "/.well-known/leafmesh-keys");
     device = createDevice({
       id: "phone-7",
@@ -33,6 +42,7 @@ describe.each(pushVendors)("$provider", (vendor) => {
     expect(await mesh?.stop()).toBe(0);
     expect(mesh.output()).not.toContain(vendor.pushToken);
     await double?.close();
+    await app?.close();
     await model?.close();
   });
 
@@ -49,11 +59,19 @@ describe.each(pushVendors)("$provider", (vendor) => {
     expect(await rung).toMatchObject({ status: "answered", outcome: "done", delivered: true });
   });
 
-  it.skipIf(!vendor.deadToken)("says so when the push token is dead", async () => {
+  it.skipIf(!vendor.deadToken)("tells the agent and the app when the push token is dead", async () => {
     if (!vendor.deadToken) return;
     double.server.answerNext(vendor.deadToken, (request) => double.purposeOf(request) === "ring");
-    const { reply } = await ask();
+    const { reply, session_id } = await ask();
     expect(resultsIn(reply)).toMatchObject([{ outcome: "unreachable", success: false, reason: "dead_token" }]);
+    const { headers, body } = await app.next();
+    const notice = deviceNoticeSchema.parse(JSON.parse(body));
+    expect(notice).toMatchObject({ event: "device.token_dead", session_id, device: "phone-7", notifier: "phones" });
+    const mac = createHmac("sha256", HOOK_SECRET)
+      .update(`${headers["x-leafmesh-timestamp"]}.${headers["x-leafmesh-nonce"]}.${body}`)
+      .digest("hex");
+    expect(headers["x-leafmesh-signature"]).toBe(`sha256=${mac}`);
+    expect(body).not.toContain(vendor.pushToken);
   });
 });
 
@@ -66,7 +84,7 @@ async function ringOf(double: NotifierDouble): Promise<string> {
   }
 }
 
-function meshOf({ provider }: PushVendor, record: Readonly<Record<string, unknown>>): string {
+function meshOf({ provider }: PushVendor, record: Readonly<Record<string, unknown>>, appUrl: string): string {
   const fields = Object.entries(record).map(([name, value]) => `    ${name}: ${JSON.stringify(value)}\n`);
   return `name: pushed
 connections:
@@ -76,5 +94,6 @@ ${fields.join("")}agents:
   helper: { model: test/any, prompt: Do as you are told., device: { connection: phones } }
 entry_points:
   - { name: chat, target: helper }
+server: { callbacks: { url: "${appUrl}", secret: ${HOOK_SECRET} } }
 `;
 }

@@ -1,4 +1,5 @@
 export type { DeviceToolAnswer, DeviceToolAnswered } from "./bridge/answer-call.ts";
+export type { EventNotices } from "./callbacks/event-notices.ts";
 export { frameView } from "./callbacks/notice.ts";
 export { type AskQuery, getAsk, isOpenCall, listAsks } from "./calls/index.ts";
 export type { Answer, Resumed, ResumeRefusal, ResumeRefusalCode } from "./client-tools/resume.ts";
@@ -61,6 +62,7 @@ export {
   type IdempotencyRecord,
   type LateResult,
   type MessageRecord,
+  type NoticedEvent,
   type OfferRecord,
   OPEN_CALL_STATES,
   type PageOfEvents,

@@ -291,11 +291,11 @@ export class AskRun implements Steps, DeadlineWatcher {
 
   #ring({ notifier, room }: Reach): void {
     const { askId, deviceId, pushToken, approval, meshName } = this.plan;
-    const { clock, logger, signer, random } = this.#services;
+    const { clock, logger, signer, random, notices } = this.#services;
     this.#ringing = new AbortController();
     const iat = Math.floor(clock.nowMs() / 1000);
     const exp = Math.ceil(this.#wallSeconds(this.#joinByMs));
-    const noteTrouble = (error: RingError) => this.#record.note(ringTroubleStory(this.plan, error));
+    const noteTrouble = (error: RingError) => this.#record.note(ringTroubleStory(this.plan, error, notices));
     const rung = ringDevice({
       notifier: notifier.notifier,
       signer,

@@ -1,3 +1,4 @@
+import type { EventNotices } from "@leafmesh/core";
 import type { PendingCalls } from "@leafmesh/core/calls";
 import type { Clock, Logger, RingSigner } from "@leafmesh/protocol";
 import type { AskEvent, AskState, Step } from "./ask-state.ts";
@@ -7,6 +8,7 @@ import type { AskUploads } from "./uploads.ts";
 /** What all asks of a process share. */
 export interface AskServices {
   readonly calls: PendingCalls;
+  readonly notices: EventNotices;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signer: RingSigner;

@@ -1,4 +1,5 @@
 /** What is stored about an ask for people: the events of its life and the attempts to reach its device. */
+import type { EventNotices } from "@leafmesh/core";
 import type { Alongside } from "@leafmesh/core/calls";
 import type { RingError } from "@leafmesh/notifiers/contract";
 import type { Approval, AskResult } from "@leafmesh/protocol";
@@ -103,12 +104,15 @@ export function noteStory(
 }
 
 /** A ring that was not taken. A dead token is told to the app, so that it can drop it. */
-export function ringTroubleStory({ deviceId, connection }: Asked, error: RingError): Alongside {
-  const payload = { device: deviceId, notifier: connection };
-  return {
-    offers: [{ channel: "ring", via: connection, error: troubleOf(error) }],
-    events: error.kind === "dead_token" ? [{ type: "device.token_dead", payload }] : [],
-  };
+export function ringTroubleStory(
+  { deviceId, connection, invocation }: Asked & Pick<AskPlan, "invocation">,
+  error: RingError,
+  notices: EventNotices,
+): Alongside {
+  const offers = [{ channel: "ring", via: connection, error: troubleOf(error) }] as const;
+  if (error.kind !== "dead_token") return { offers };
+  const event = { type: "device.token_dead", payload: { device: deviceId, notifier: connection } } as const;
+  return { offers, events: [event], writes: notices.writesFor(event, invocation.runId) };
 }
 
 export function taskTroubleStory(roomProvider: string, error: RoomError): Alongside {

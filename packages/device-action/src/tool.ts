@@ -5,6 +5,7 @@ import type {
   CallRecord,
   ConversationDevice,
   DeviceDirectory,
+  EventNotices,
   Mesh,
   Tool,
   ToolDefinition,
@@ -41,6 +42,8 @@ export interface DeviceActionDependencies {
   /** The connections of a mesh. Asked for each ask, with the mesh that its run started with. */
   connectionsOf(mesh: Mesh): ConnectionPool;
   readonly signer: RingSigner;
+  /** Tells the app of dead push tokens; left out: they are events of their session alone. */
+  readonly notices?: EventNotices | undefined;
   /** Left out: tasks offer no upload address. */
   readonly uploads?: AskUploads | undefined;
   readonly clock: Clock;
@@ -78,6 +81,7 @@ export function assembleDeviceAction(dependencies: DeviceActionDependencies, ste
   const { backend, clock, logger, newId, signer, random, uploads } = dependencies;
   const services: AskServices = {
     calls: createPendingCalls({ backend, clock, newId }),
+    notices: dependencies.notices ?? { writesFor: () => [] },
     queue: new DeviceQueue(),
     clock,
     logger,

@@ -236,14 +236,32 @@ export interface FieldError {
   readonly message?: string | undefined;
 }
 
-/** `body` of a notice to a `callback_url`. The same notice has the same `id` however often it is sent. */
-export const callbackNoticeSchema = z.object({
+/** `body` of a notice to a `callback_url`. */
+export const runNoticeSchema = z.object({
   id: z.string(),
   event: z.enum(["run.suspended", "run.resumed", "run.ended"]),
   run_id: z.string(),
   session_id: z.string(),
   frame: runFrameSchema,
 });
+export type RunNotice = z.infer<typeof runNoticeSchema>;
+
+/** `body` of a notice to `server.callbacks.url`: what the app has to know about the devices of its people. */
+export const deviceNoticeSchema = z.object({
+  id: z.string(),
+  /** The push service says that this device's token will never work again: forget it, and ask the device for a new one. */
+  event: z.literal("device.token_dead"),
+  run_id: z.string(),
+  session_id: z.string(),
+  device: z.string(),
+  /** Name of the connection that rang. */
+  notifier: z.string(),
+  /** When the push service said so, in seconds since the epoch. A token that the app got later is another one. */
+  at: z.number(),
+});
+
+/** Any notice. The same one has the same `id` however often it is sent. */
+export const callbackNoticeSchema = z.union([runNoticeSchema, deviceNoticeSchema]);
 export type CallbackNotice = z.infer<typeof callbackNoticeSchema>;
 
 /** `sha256=` and the hex HMAC-SHA256 of timestamp, dot, nonce, dot and the raw body. */

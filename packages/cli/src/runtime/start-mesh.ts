@@ -147,6 +147,7 @@ async function assemble(
     backend,
     devices: engine.directory,
     connectionsOf: poolOf,
+    notices: engine.notices,
     signer,
     uploads: askUploads(uploads, addresses),
     clock,

@@ -1,8 +1,8 @@
-/** What a notice says: the frame that it is about, as the run's stream has it. Pure. */
-import { type CallbackNotice, RUN_PROTOCOL, type RunFrameView } from "@leafmesh/protocol";
-import type { CallbackRecord, RunRecord, StoredFrame } from "../storage/contract.ts";
+/** What a notice says: the frame that it is about, as the run's stream has it, or the event. Pure. */
+import { type CallbackNotice, RUN_PROTOCOL, type RunFrameView, type RunNotice } from "@leafmesh/protocol";
+import type { CallbackRecord, NoticedEvent, RunRecord, StoredFrame } from "../storage/contract.ts";
 
-const EVENTS: Readonly<Record<string, CallbackNotice["event"]>> = {
+const EVENTS: Readonly<Record<string, RunNotice["event"]>> = {
   suspend: "run.suspended",
   resume: "run.resumed",
   "run.end": "run.ended",
@@ -14,7 +14,11 @@ export function frameView({ runId, seq, type, data }: StoredFrame): RunFrameView
   return { protocol: RUN_PROTOCOL, seq, run_id: runId, type, segment_id: null, data: data as RunFrameView["data"] };
 }
 
-export function toNotice({ id }: CallbackRecord, run: RunRecord, frame: StoredFrame): CallbackNotice {
+export function eventNotice({ id, createdAt }: CallbackRecord, run: RunRecord, event: NoticedEvent): CallbackNotice {
+  return { id, event: event.type, run_id: run.id, session_id: run.sessionId, ...event.payload, at: createdAt / 1000 };
+}
+
+export function frameNotice({ id }: CallbackRecord, run: RunRecord, frame: StoredFrame): CallbackNotice {
   const event = EVENTS[frame.type];
   if (!event) throw new Error(`there are no notices about frames of the type ${frame.type}`);
   return { id, event, run_id: run.id, session_id: run.sessionId, frame: frameView(frame) };

@@ -2,7 +2,7 @@
 import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
-import { callbackNoticeSchema, Secret } from "@leafmesh/protocol";
+import { runNoticeSchema, Secret } from "@leafmesh/protocol";
 import { createFakeClock, type FakeClock } from "@leafmesh/testkit";
 import { afterEach, describe, expect, it } from "vitest";
 import { answer, clientMesh, strict, submit } from "../client-tools/test-runs.ts";
@@ -62,7 +62,7 @@ function meshWith(allow: readonly string[] = ["http://127.0.0.1:*"]) {
 }
 
 const notices = (deliveries: readonly Delivery[]) =>
-  deliveries.map(({ body }) => callbackNoticeSchema.parse(JSON.parse(body)));
+  deliveries.map(({ body }) => runNoticeSchema.parse(JSON.parse(body)));
 
 const withCallback = (callbackUrl: string) => ({
   run: { clientTools: "suspend", clientToolTimeoutMs: 60_000, callbackUrl } as const,

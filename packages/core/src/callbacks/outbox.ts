@@ -4,19 +4,19 @@
  * the end; what is in the store when a process dies is sent by the next.
  */
 
-import { AddressRefused, type GuardedFetch } from "@leafmesh/guarded-fetch";
-import type { Clock, Logger, NewId, Timer } from "@leafmesh/protocol";
+import { AddressNotAllowed, AddressRefused, type GuardedFetch, type GuardedPost } from "@leafmesh/guarded-fetch";
+import type { CallbackNotice, Clock, Logger, NewId, Timer } from "@leafmesh/protocol";
 import type { CallbackSettings } from "../config/mesh.ts";
 import { SealError, type Sealer } from "../security/sealer.ts";
 import type { Backend, CallbackPatch, CallbackRecord } from "../storage/contract.ts";
 import { callbackContext } from "./callback-url.ts";
-import { toNotice } from "./notice.ts";
+import { eventNotice, frameNotice } from "./notice.ts";
 import { signatureHeaders } from "./signature.ts";
 
 export interface CallbackOutboxOptions {
   readonly backend: Backend;
   readonly sealer: Sealer;
-  readonly fetch: Pick<GuardedFetch, "postPublic">;
+  readonly fetch: Pick<GuardedFetch, "postPublic" | "postOperator">;
   readonly clock: Clock;
   readonly newId: NewId;
   /** 0 up to 1, for the spread of retries. */
@@ -147,36 +147,46 @@ export class CallbackOutbox {
   }
 
   async #send(callback: CallbackRecord): Promise<"delivered" | { readonly why: string; readonly isFinal: boolean }> {
-    const { backend, sealer, fetch, clock, newId, settings } = this.#options;
-    const { secret, allow = [] } = settings() ?? {};
+    const { sealer, fetch, clock, newId, settings } = this.#options;
+    const { secret, allow = [], url: ownUrl } = settings() ?? {};
     if (!secret) return { why: "server.callbacks has no secret", isFinal: false };
     try {
-      const url = sealer.open(callback.sealedUrl, callbackContext(callback.runId));
-      const run = await backend.run(callback.runId);
-      const [frame] = await backend.frames(callback.runId, { after: callback.frameSeq - 1, limit: 1 });
-      if (!run || !frame) return { why: "what it is about is not in the store any more", isFinal: true };
-      const body = JSON.stringify(toNotice(callback, run, frame));
-      const { status } = await fetch.postPublic(
-        {
-          url,
-          headers: {
-            "content-type": "application/json",
-            "user-agent": "leafmesh",
-            ...signatureHeaders(secret.reveal(), clock.nowMs(), newId("nonce"), body),
-          },
-          body,
-          timeoutMs: ATTEMPT_TIMEOUT_MS,
-          maxBytes: MAX_ANSWER_BYTES,
-          signal: this.#stopping.signal,
+      const { sealedUrl, runId } = callback;
+      const url = sealedUrl === undefined ? ownUrl : sealer.open(sealedUrl, callbackContext(runId));
+      if (url === undefined) return { why: "server.callbacks has no url any more", isFinal: true };
+      const notice = await this.#notice(callback);
+      if (!notice) return { why: "what it is about is not in the store any more", isFinal: true };
+      const body = JSON.stringify(notice);
+      const post: GuardedPost = {
+        url,
+        headers: {
+          "content-type": "application/json",
+          "user-agent": "leafmesh",
+          ...signatureHeaders(secret.reveal(), clock.nowMs(), newId("nonce"), body),
         },
-        allow,
-      );
+        body,
+        timeoutMs: ATTEMPT_TIMEOUT_MS,
+        maxBytes: MAX_ANSWER_BYTES,
+        signal: this.#stopping.signal,
+      };
+      const { status } = await (sealedUrl === undefined ? fetch.postOperator(post) : fetch.postPublic(post, allow));
       if (status >= 200 && status < 300) return "delivered";
       return { why: `it was answered with the status ${status}`, isFinal: status === 410 };
     } catch (error) {
-      const isFinal = error instanceof AddressRefused || error instanceof SealError;
+      const isFinal =
+        error instanceof AddressRefused || error instanceof AddressNotAllowed || error instanceof SealError;
       return { why: error instanceof Error ? error.message : "it could not be sent", isFinal };
     }
+  }
+
+  async #notice(callback: CallbackRecord): Promise<CallbackNotice | undefined> {
+    const { backend } = this.#options;
+    const { runId, event, frameSeq } = callback;
+    const run = await backend.run(runId);
+    if (!run) return undefined;
+    if (event) return eventNotice(callback, run, event);
+    const [frame] = await backend.frames(runId, { after: frameSeq - 1, limit: 1 });
+    return frame && frameNotice(callback, run, frame);
   }
 
   /** The record as it is now; `undefined` when somebody else has it. */

@@ -2,6 +2,7 @@
 
 import type { GuardedFetch } from "@leafmesh/guarded-fetch";
 import type { Clock, Logger, NewId } from "@leafmesh/protocol";
+import { createEventNotices, type EventNotices } from "../callbacks/event-notices.ts";
 import { CallbackOutbox } from "../callbacks/outbox.ts";
 import type { PendingCalls } from "../calls/pending-calls.ts";
 import type { CallbackSettings } from "../config/mesh.ts";
@@ -28,10 +29,18 @@ export class OutsideAnswers {
   readonly #deadlines: WaitDeadlines;
   readonly #outbox: CallbackOutbox;
   readonly #queueing = new Set<Promise<void>>();
+  /** Runs under way that leave a notice of an event. */
+  readonly #noticed = new Set<string>();
+  readonly notices: EventNotices;
 
   constructor(options: OutsideAnswersOptions) {
     this.#options = options;
     this.#outbox = new CallbackOutbox({ ...options, settings: options.callbackSettings });
+    this.notices = createEventNotices({
+      ...options,
+      settings: options.callbackSettings,
+      onWritten: (runId) => this.#noticed.add(runId),
+    });
     this.#deadlines = new WaitDeadlines({ ...options, onEnded: (run) => this.released(run) });
   }
 
@@ -51,8 +60,9 @@ export class OutsideAnswers {
 
   /** What waited behind the run may go on now, and there may be a notice of it. */
   released(run: RunRecord): void {
+    const isNoticed = this.#noticed.delete(run.id);
+    if (run.options || isNoticed) this.#outbox.wake();
     if (!run.options) return;
-    this.#outbox.wake();
     if (run.status === "suspended") return;
     const queueing = this.#queueWaiting(run.sessionId)
       .catch((error: unknown) => {

@@ -1,6 +1,6 @@
 /** Entry points, the server's address and its keys, as far as one field alone cannot tell. */
 import { formatPath, type PathSegment } from "./diagnostic.ts";
-import { itemsOf, type Located, locatedAt, rangeAt, textOf } from "./located.ts";
+import { isGiven, itemsOf, type Located, locatedAt, rangeAt, textOf } from "./located.ts";
 import { type CrossContext, hintForName, shownName } from "./names.ts";
 import type { Problems } from "./problems.ts";
 
@@ -23,7 +23,7 @@ export function checkEntryPoints({ root, problems, names }: CrossContext): void 
   }
 }
 
-export function checkServer({ root, problems }: CrossContext): void {
+export function checkServer({ root, problems, hasWebhookSecret }: CrossContext): void {
   const host = textOf(locatedAt(root, ["server", "host"]));
   const keys = locatedAt(root, ["server", "api_keys"]);
   const hasNoKeys = keys === undefined || (keys.kind === "list" && keys.items.length === 0);
@@ -37,6 +37,17 @@ export function checkServer({ root, problems }: CrossContext): void {
     });
   }
   checkApiKeys(keys, root, problems);
+  const noticesPath = ["server", "callbacks", "url"];
+  const isSigned = hasWebhookSecret || isGiven(locatedAt(root, ["server", "callbacks", "secret"]));
+  if (isGiven(locatedAt(root, noticesPath)) && !isSigned) {
+    problems.error({
+      code: "missing_setting",
+      range: rangeAt(root, noticesPath),
+      path: "server.callbacks.url",
+      message: "nothing signs the notices that go there",
+      hint: "set server.callbacks.secret or LEAFMESH_WEBHOOK_SECRET",
+    });
+  }
 }
 
 /** A key without a name is called by its place in the list. */

@@ -116,6 +116,18 @@ describe("callbacks", () => {
     expect(meshOf(loadText(agent("[]"))).server.callbacks).toBeUndefined();
   });
 
+  it("may go to an address of the operator's own, when something signs them", () => {
+    const file = (more: string) => `${agent("[]")}server: { callbacks: { url: "https://app.example/hook"${more} } }\n`;
+    expect(meshOf(loadText(file(", secret: s"))).server.callbacks?.url).toBe("https://app.example/hook");
+    const env = { OPENAI_API_KEY: "k", LEAFMESH_WEBHOOK_SECRET: "from-the-environment" };
+    expect(meshOf(loadText(file(""), { env })).server.callbacks?.url).toBe("https://app.example/hook");
+    expect(headlines(loadText(file("")))).toEqual([
+      expect.stringMatching(
+        /server\.callbacks\.url: nothing signs the notices that go there; set server\.callbacks\.secret or/,
+      ),
+    ]);
+  });
+
   it.each(["127.0.0.1", "http://x/path", "ftp://x", "http://x:port", "*"])(
     "cannot be allowed to go to %s",
     (origin) => {

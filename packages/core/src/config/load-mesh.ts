@@ -18,7 +18,7 @@ import { meshFileSchema } from "./schema.ts";
 import { findSecrets, type Secrets } from "./secret-ranges.ts";
 import { createSourceText, DEFAULT_MAX_BYTES, decodeSource, HIGHEST_MAX_BYTES } from "./source-text.ts";
 import { type Showing, toDiagnostics } from "./to-diagnostics.ts";
-import { toMesh } from "./to-mesh.ts";
+import { toMesh, WEBHOOK_SECRET_VARIABLE } from "./to-mesh.ts";
 
 export interface LoadMeshOptions {
   /** The providers that connections may name. */
@@ -108,6 +108,7 @@ function checkDocument(root: Located, digest: string, problems: Problems, option
     storeIsKnown: options.knownConnections !== undefined,
     toolsAreKnown: options.knownTools !== undefined,
     publicUrl: publicUrlOf(root),
+    hasWebhookSecret: Boolean(env[WEBHOOK_SECRET_VARIABLE]),
   };
   const file = judge(meshFileSchema, { root, path: [], problems });
   const endpoints = checkEndpoints(context);

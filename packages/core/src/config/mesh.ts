@@ -133,8 +133,10 @@ export interface ServerSettings {
   readonly callbacks?: CallbackSettings | undefined;
 }
 
-/** Notices to the `callback_url` of a run. */
+/** Notices to the `callback_url` of a run, and to the operator's own address. */
 export interface CallbackSettings {
+  /** Where the app is told of devices whose push tokens are dead; `undefined`: it is not told. */
+  readonly url?: string | undefined;
   /** Origins outside the public internet that may be named all the same; a port of `*` is any. */
   readonly allow: readonly string[];
   /** What notices are signed with; without one no run may name a `callback_url`. */

@@ -40,6 +40,8 @@ export interface CrossContext extends CheckContext {
   /** As `storeIsKnown`, of tools. */
   readonly toolsAreKnown: boolean;
   readonly publicUrl: string | undefined;
+  /** Whether the environment has what notices are signed with. */
+  readonly hasWebhookSecret: boolean;
 }
 
 export function gatherNames(

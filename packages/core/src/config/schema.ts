@@ -205,7 +205,7 @@ export const serverSchema = z.strictObject({
     .default([])
     .meta({ description: "Browser origins that may call the API." }),
   callbacks: callbacksSchema.optional().meta({
-    description: "Notices to the `callback_url` of runs.",
+    description: "Notices to the `callback_url` of runs, and about dead push tokens.",
     documentedDefault: "signed with `LEAFMESH_WEBHOOK_SECRET`, into the public internet only",
   }),
 });

@@ -177,10 +177,13 @@ function toServer(written: MeshFile["server"], env: MeshParts["env"]): ServerSet
   };
 }
 
+/** What notices are signed with when the file does not say. */
+export const WEBHOOK_SECRET_VARIABLE = "LEAFMESH_WEBHOOK_SECRET";
+
 function toCallbacks(written: MeshFile["server"]["callbacks"], env: MeshParts["env"]): ServerSettings["callbacks"] {
-  const fromEnvironment = env.LEAFMESH_WEBHOOK_SECRET;
+  const fromEnvironment = env[WEBHOOK_SECRET_VARIABLE];
   const secret = written?.secret ?? (fromEnvironment ? new Secret(fromEnvironment) : undefined);
-  return written || secret ? { allow: written?.allow ?? [], secret } : undefined;
+  return written || secret ? { url: written?.url, allow: written?.allow ?? [], secret } : undefined;
 }
 
 function toStorage(written: MeshFile["storage"], folder: string): StorageSettings {

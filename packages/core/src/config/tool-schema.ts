@@ -55,8 +55,14 @@ export const toolsSchema = z.record(toolSlugSchema, toolSchema).default({}).meta
 });
 
 export const callbacksSchema = z.strictObject({
-  secret: secretString("What notices to a run's `callback_url` are signed with.").optional().meta({
-    documentedDefault: "`LEAFMESH_WEBHOOK_SECRET`; without either no run may name a `callback_url`",
+  url: endpointAddress.optional().meta({
+    description:
+      "Where your app is told that a device's push token is dead, so that it can forget it. Without TLS only near.",
+    documentedDefault: "none, it is told on the session's stream alone",
+  }),
+  secret: secretString("What notices are signed with.").optional().meta({
+    documentedDefault:
+      "`LEAFMESH_WEBHOOK_SECRET`; without either there is no `url`, and no run may name a `callback_url`",
   }),
   allow: z
     .array(

@@ -12,6 +12,7 @@ import {
 } from "@leafmesh/protocol";
 import type { DeviceToolAnswer, DeviceToolAnswered } from "../bridge/answer-call.ts";
 import { createDeviceToolBridge } from "../bridge/bridge.ts";
+import type { EventNotices } from "../callbacks/event-notices.ts";
 import { closeForgottenCalls } from "../calls/forgotten-calls.ts";
 import { createPendingCalls } from "../calls/pending-calls.ts";
 import { createDeclaredTools } from "../client-tools/declared-tools.ts";
@@ -170,6 +171,9 @@ export interface Engine {
 
   /** The devices of a conversation with their push tokens opened, for the notifiers. */
   readonly directory: DeviceDirectory;
+
+  /** What is stored beside an event that the app is told of. */
+  readonly notices: EventNotices;
 }
 
 /** Runs that a worker drives, or will. */
@@ -270,6 +274,7 @@ export function createEngine(dependencies: EngineDependencies): Engine {
 
   return {
     directory: createDeviceDirectory(backend, sealer, logger),
+    notices: answers.notices,
     answerDeviceTool: bridge.answer,
     openDeviceToolCalls: bridge.openCalls,
     forStream: bridge.forStream,

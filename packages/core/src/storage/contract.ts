@@ -261,13 +261,19 @@ export interface ToolRecord {
   readonly createdAt: number;
 }
 
-/** A notice to the address that a run was submitted with: sent until it arrives or is given up. */
+/** Events of a conversation that the app is told about in a notice. */
+export type NoticedEvent = Extract<SessionEvent, { readonly type: "device.token_dead" }>;
+
+/** A notice to the address that a run was submitted with, or to the mesh's own: sent until it arrives or is given up. */
 export interface CallbackRecord {
   readonly id: string;
   readonly runId: string;
-  /** The frame that the notice is about. */
+  /** The frame that the notice is about; 0 when it is about an event. */
   readonly frameSeq: number;
-  readonly sealedUrl: string;
+  /** The event that the notice is about, which happened in the run. */
+  readonly event?: NoticedEvent | undefined;
+  /** `undefined`: to `server.callbacks.url`, wherever that leads when it is sent. */
+  readonly sealedUrl?: string | undefined;
   readonly state: "waiting" | "delivered" | "given_up";
   readonly attempts: number;
   /** When to try next. */
@@ -343,7 +349,10 @@ export type Write =
   | { readonly kind: "frame.append"; readonly runId: string; readonly at: number; readonly frame: RunFrame }
   | { readonly kind: "tool.create"; readonly tool: ToolRecord }
   | { readonly kind: "tool.delete"; readonly slug: string }
-  /** Is about the run's newest frame at this point of the commit; `missing` when it has none. */
+  /**
+   * Is about its event, or else about the run's newest frame at this point of the commit; `missing` when there is none,
+   * or no such run.
+   */
   | { readonly kind: "callback.create"; readonly callback: Omit<CallbackRecord, "frameSeq"> }
   | {
       readonly kind: "callback.update";

@@ -1,7 +1,21 @@
 /** What the JSON columns hold, and reading them with care: what does not fit is a damaged file, and says where. */
-import { type Capability, capabilitySchema, type DeviceTool, type RunError, runErrorSchema } from "@leafmesh/protocol";
+import {
+  type Capability,
+  capabilitySchema,
+  type DeviceTool,
+  type RunError,
+  runErrorSchema,
+  sessionEventPayloads,
+} from "@leafmesh/protocol";
 import * as z from "zod";
-import { type LateResult, type RunFailure, type RunOptions, StorageError, type StoredMessage } from "../contract.ts";
+import {
+  type LateResult,
+  type NoticedEvent,
+  type RunFailure,
+  type RunOptions,
+  StorageError,
+  type StoredMessage,
+} from "../contract.ts";
 
 export const objectSchema = z.record(z.string(), z.unknown());
 export const stringsSchema = z.array(z.string());
@@ -17,6 +31,10 @@ export const optionsSchema: z.ZodType<RunOptions> = z.object({
   clientToolTimeoutMs: z.number(),
   sealedCallbackUrl: z.string().optional(),
   replayOf: z.string().optional(),
+});
+export const noticedEventSchema: z.ZodType<NoticedEvent> = z.object({
+  type: z.literal("device.token_dead"),
+  payload: sessionEventPayloads["device.token_dead"],
 });
 export const lateSchema: z.ZodType<LateResult> = z.object({
   at: z.number(),

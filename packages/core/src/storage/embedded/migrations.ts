@@ -2,9 +2,15 @@ import type { DatabaseSync } from "node:sqlite";
 import type { Clock } from "@leafmesh/protocol";
 import type { Compilable } from "kysely";
 import { StorageError } from "../contract.ts";
+import { builder } from "./compile.ts";
 import { firstTables } from "./first-tables.ts";
 import { outsideCallsTables } from "./outside-calls-tables.ts";
 import { sessionLogTables } from "./session-log-tables.ts";
+
+/** Schema version 4: a notice may be about an event of a conversation instead of a frame. */
+function eventNotices(): readonly Compilable[] {
+  return [builder.schema.alterTable("callbacks").addColumn("event_json", "text")];
+}
 
 /** Marks a SQLite file as LeafMesh's own: "LMSH". https://sqlite.org/pragma.html#pragma_application_id */
 const APPLICATION_ID = 0x4c4d5348;
@@ -20,6 +26,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: "first tables", statements: firstTables },
   { version: 2, name: "calls that clients execute", statements: outsideCallsTables },
   { version: 3, name: "one row for each commit to a session", statements: sessionLogTables },
+  { version: 4, name: "notices of events", statements: eventNotices },
 ];
 
 /**

@@ -24,6 +24,7 @@ import {
   fromJson,
   fromOptionalJson,
   lateSchema,
+  noticedEventSchema,
   objectSchema,
   optionsSchema,
   roomSchema,
@@ -321,7 +322,8 @@ export const toTool = (row: ToolRow): ToolRecord => ({
 export const toCallbackRow = (callback: Omit<CallbackRecord, "frameSeq">): Omit<CallbackRow, "frame_seq"> => ({
   id: callback.id,
   run_id: callback.runId,
-  sealed_url: callback.sealedUrl,
+  sealed_url: callback.sealedUrl ?? "",
+  event_json: callback.event ? JSON.stringify(callback.event) : null,
   state: callback.state,
   attempts: callback.attempts,
   due_at: wholeMs(callback.dueAt),
@@ -335,7 +337,9 @@ export const toCallback = (row: CallbackRow): CallbackRecord => ({
   id: row.id,
   runId: row.run_id,
   frameSeq: row.frame_seq,
-  sealedUrl: row.sealed_url,
+  sealedUrl: row.sealed_url === "" ? undefined : row.sealed_url,
+  event:
+    row.event_json === null ? undefined : fromJson(row.event_json, noticedEventSchema, "callbacks.event_json", row.id),
   state: row.state,
   attempts: row.attempts,
   dueAt: row.due_at,

@@ -154,7 +154,9 @@ export interface CallbackRow {
   id: string;
   run_id: string;
   frame_seq: number;
+  /** '' stands for the mesh's own. */
   sealed_url: string;
+  event_json: string | null;
   state: CallbackRecord["state"];
   attempts: number;
   due_at: number;

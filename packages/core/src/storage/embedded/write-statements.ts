@@ -257,6 +257,7 @@ export function prepareWrites(prepare: Prepare) {
         run_id: row.run_id,
         frame_seq: row.frame_seq,
         sealed_url: row.sealed_url,
+        event_json: row.event_json,
         state: row.state,
         attempts: row.attempts,
         due_at: row.due_at,

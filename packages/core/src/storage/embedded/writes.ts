@@ -210,7 +210,9 @@ export function createWriter(prepare: Prepare): Writer {
 
       case "callback.create": {
         const row = toCallbackRow(write.callback);
-        const frame_seq = statements.lastFrame.get({ run_id: row.run_id })?.seq ?? undefined;
+        const isOfEvent = write.callback.event !== undefined;
+        if (isOfEvent && !statements.runExists.get({ id: row.run_id })) return "missing";
+        const frame_seq = isOfEvent ? 0 : (statements.lastFrame.get({ run_id: row.run_id })?.seq ?? undefined);
         if (frame_seq === undefined) return "missing";
         statements.insertCallback.run({ ...row, frame_seq });
         return undefined;

@@ -13,7 +13,15 @@ export interface Migration {
   statements(database: Kysely<Tables>): readonly Compilable[];
 }
 
-export const MIGRATIONS: readonly Migration[] = [{ version: 1, name: "first tables", statements: firstTables }];
+export const MIGRATIONS: readonly Migration[] = [
+  { version: 1, name: "first tables", statements: firstTables },
+  { version: 2, name: "notices of events", statements: eventNotices },
+];
+
+/** A notice may be about an event of a conversation instead of a frame. */
+function eventNotices({ schema }: Kysely<Tables>): readonly Compilable[] {
+  return [schema.alterTable("callbacks").addColumn("event_json", "text")];
+}
 
 /** Two processes that start together must not migrate together: the number is this lock's alone. */
 const LOCK = 0x4c4d5348;

@@ -294,6 +294,15 @@ async function createCallback(
   { callback }: WriteOf<"callback.create">,
 ): Promise<Refusal | undefined> {
   const row = toCallbackRow(callback);
+  if (callback.event) {
+    const run = await database.selectFrom("runs").select("id").where("id", "=", row.run_id).executeTakeFirst();
+    if (!run) return "missing";
+    await database
+      .insertInto("callbacks")
+      .values({ ...row, frame_seq: 0 })
+      .execute();
+    return undefined;
+  }
   const last = await database
     .selectFrom("frames")
     .select((select) => select.fn.max("seq").as("seq"))

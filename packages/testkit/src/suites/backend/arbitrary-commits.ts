@@ -154,10 +154,23 @@ const frameAppend = fc
   .record({ runId: id("r"), at, type: fc.constantFrom("suspend", "resume"), text })
   .map(({ runId, at, type, text }): Write => ({ kind: "frame.append", runId, at, frame: { type, data: { text } } }));
 
-const callbackCreate = fc.record({ id: id("n"), runId: id("r"), at }).map(
-  ({ id, runId, at }): Write => ({
+const noticedEvent = fc.option(
+  fc.constant({ type: "device.token_dead", payload: { device: "phone-7", notifier: "phones" } } as const),
+  { nil: undefined },
+);
+const callbackCreate = fc.record({ id: id("n"), runId: id("r"), at, event: noticedEvent }).map(
+  ({ event, at, ...ids }): Write => ({
     kind: "callback.create",
-    callback: { id, runId, sealedUrl: "sealed", state: "waiting", attempts: 0, dueAt: at, createdAt: at, version: 1 },
+    callback: {
+      ...ids,
+      event,
+      sealedUrl: event ? undefined : "sealed",
+      state: "waiting",
+      attempts: 0,
+      dueAt: at,
+      createdAt: at,
+      version: 1,
+    },
   }),
 );
 

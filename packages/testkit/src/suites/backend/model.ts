@@ -222,8 +222,9 @@ function apply(state: State, write: Write, events: StoredEvent[]): Refusal | und
       return undefined;
     }
     case "callback.create": {
-      const frameSeq = framesOf(state, write.callback.runId).length;
-      if (frameSeq === 0) return "missing";
+      const { event, runId } = write.callback;
+      const frameSeq = event ? 0 : framesOf(state, runId).length;
+      if (event ? !has(state.runs, runId) : frameSeq === 0) return "missing";
       if (has(state.callbacks, write.callback.id)) return "exists";
       state.callbacks.push({ ...write.callback, frameSeq });
       return undefined;

@@ -262,6 +262,15 @@ export function outsideCallCases(backend: () => Backend): void {
       expect(await backend().commit([createCallback("one")])).toEqual(refused("exists"));
     });
 
+    it("are about an event of their run, and go to the mesh's own address", async () => {
+      const event = { type: "device.token_dead", payload: { device: "phone-7", notifier: "phones" } } as const;
+      expect(await backend().commit([createCallback("early", { event })])).toEqual(refused("missing"));
+      await commit(createSession("s"), createRun("r", "s"), createCallback("one", { event, sealedUrl: undefined }));
+      expect(await backend().dueCallbacks(T0, 10)).toMatchObject([{ id: "one", runId: "r", frameSeq: 0, event }]);
+      expect((await backend().dueCallbacks(T0, 10))[0]?.sealedUrl).toBeUndefined();
+      expect(await backend().commit([createCallback("one", { event })])).toEqual(refused("exists"));
+    });
+
     it("that are due come longest due first, until they are delivered or given up", async () => {
       await commit(createSession("s"), createRun("r", "s"), appendFrame("r", "suspend"));
       await commit(createCallback("b", { dueAt: T0 + 2 }), createCallback("a", { dueAt: T0 + 1 }));
