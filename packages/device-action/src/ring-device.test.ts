@@ -123,6 +123,15 @@ describe("a ring", () => {
     },
   );
 
+  it("is sent once when the device could ring twice", async () => {
+    const notifier = new ScriptedNotifier();
+    notifier.onRing = () => {
+      throw new RingError("transient", "lost", { mayHaveRung: true, isRepeatable: false });
+    };
+    await expect(ringing(createFakeClock(), notifier)).rejects.toMatchObject({ message: "lost" });
+    expect(notifier.rings).toHaveLength(1);
+  });
+
   it("does not wait longer than the device could still join", async () => {
     const notifier = new ScriptedNotifier();
     notifier.onRing = () => {

@@ -119,7 +119,10 @@ export function createGuardedFetch({
     const opening = import("undici").then(
       ({ Agent, buildConnector }) =>
         new Agent({
-          connect: routed(buildConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, ca: network?.ca }), network),
+          connect: routed(
+            buildConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, ca: network?.ca, allowH2: false }),
+            network,
+          ),
           connections: MAX_CONNECTIONS,
           maxResponseSize: -1,
           allowH2: false,

@@ -3,12 +3,11 @@
  * repeated, and an end to every wait and every answer. What goes wrong on the way is a {@link RingError} without the
  * address, which may hold a push token. Addresses that come from devices go through `@leafmesh/guarded-fetch` instead.
  */
-import type { IncomingHttpHeaders } from "node:http";
-import { routed } from "@leafmesh/guarded-fetch";
-import { type Clock, deadline, type Network, readRetryAfter } from "@leafmesh/protocol";
+import { AnswerTooLarge, routed } from "@leafmesh/guarded-fetch";
+import { type Clock, deadline, type Network } from "@leafmesh/protocol";
 import type { Agent, Dispatcher } from "undici";
 import { type Closable, RingError } from "../contract.ts";
-import { errorCode, neverArrived } from "./network-errors.ts";
+import { failedRequest, MAX_ANSWER_BYTES, toAnswer, type VendorAnswer } from "./answer.ts";
 
 export interface VendorRequest {
   /** The vendor's real address, in every case: a test leads the connection elsewhere with {@link Network}. */
@@ -19,17 +18,6 @@ export interface VendorRequest {
   readonly signal: AbortSignal;
   /** From the request to the end of the answer; default 8 s, which leaves the mesh's own attempt (10 s) time to tell. */
   readonly timeoutMs?: number | undefined;
-}
-
-export interface VendorAnswer {
-  readonly status: number;
-  /** Names in lower case. */
-  readonly headers: IncomingHttpHeaders;
-  readonly text: string;
-  /** The body as JSON; `undefined` when it is none, whatever its content type says. */
-  readonly json: unknown;
-  /** From `retry-after`, a number or a date, at most an hour. */
-  readonly retryAfterMs: number | undefined;
 }
 
 export interface VendorClient extends Closable {
@@ -49,9 +37,7 @@ export interface VendorClientOptions {
   readonly repeatsAreHarmless?: boolean | undefined;
 }
 
-/** What a push service says is far smaller; more than this is not read. */
-export const MAX_ANSWER_BYTES = 64 * 1024;
-const REQUEST_TIMEOUT_MS = 8_000;
+export const REQUEST_TIMEOUT_MS = 8_000;
 const CONNECT_TIMEOUT_MS = 5_000;
 const MAX_CONNECTIONS = 16;
 /** Long enough for the next ask of a conversation. Vendors that close sooner say so, which is heeded. */
@@ -77,16 +63,6 @@ export function createVendorClient(options: VendorClientOptions): VendorClient {
     });
   };
 
-  const failed = (error: unknown, request: VendorRequest, isOver: boolean): RingError => {
-    if (request.signal.aborted) return new RingError("transient", "the request was given up", { code: "aborted" });
-    const arrived = !neverArrived(error);
-    return new RingError("transient", isOver ? "the push service did not answer in time" : sentence(error, arrived), {
-      code: isOver ? "timeout" : errorCode(error),
-      mayHaveRung: arrived,
-      isRepeatable: repeatsAreHarmless || !arrived,
-    });
-  };
-
   return {
     async request(request) {
       if (closed) throw new RingError("transient", "the notifier is closed", { code: "closed", isRepeatable: false });
@@ -102,16 +78,12 @@ export function createVendorClient(options: VendorClientOptions): VendorClient {
           body: request.body ?? null,
           signal: limit.signal,
         });
-        const text = await readText(answer.body);
-        return {
-          status: answer.statusCode,
-          headers: answer.headers,
-          text,
-          json: parsed(text),
-          retryAfterMs: readRetryAfter(answer.headers, clock.nowMs()),
-        };
+        return toAnswer(answer.statusCode, answer.headers, await readText(answer.body), clock.nowMs());
       } catch (error) {
-        throw failed(error, request, limit.signal.aborted);
+        const isGivenUp = request.signal.aborted;
+        const isOutOfTime = limit.signal.aborted;
+        const isTooLarge = error instanceof AnswerTooLarge;
+        throw failedRequest({ error, isGivenUp, isOutOfTime, isTooLarge, repeatsAreHarmless });
       } finally {
         limit.dispose();
       }
@@ -123,32 +95,13 @@ export function createVendorClient(options: VendorClientOptions): VendorClient {
   };
 }
 
-class AnswerTooLarge extends Error {
-  readonly code = "answer_too_large";
-}
-
-function sentence(error: unknown, arrived: boolean): string {
-  if (error instanceof AnswerTooLarge) return `the push service's answer is over ${MAX_ANSWER_BYTES} bytes`;
-  return arrived
-    ? "the push service closed the connection before it had answered"
-    : `the push service could not be reached (${errorCode(error)})`;
-}
-
 async function readText(body: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of body) {
     size += chunk.byteLength;
-    if (size > MAX_ANSWER_BYTES) throw new AnswerTooLarge();
+    if (size > MAX_ANSWER_BYTES) throw new AnswerTooLarge("too much");
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
