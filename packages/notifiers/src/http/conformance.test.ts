@@ -56,6 +56,12 @@ const under = {
 testNotifier<ExamplePushDouble>(under);
 
 describe("the suite of notifiers", () => {
+  it("finds an adapter whose repeats would ring twice, where they must not", async () => {
+    const cases = notifierCases<ExamplePushDouble>({ ...under, repeatsAreHarmless: false });
+    const repeated = cases.find(({ name }) => name === "is not rung again when it may have rung");
+    await expect(repeated?.run()).rejects.toThrow(/it is rung again/);
+  });
+
   it.each(flaws)("finds an adapter that $flaw", async ({ definition, foundBy }) => {
     const found: string[] = [];
     for (const { name, run } of notifierCases<ExamplePushDouble>({ ...under, definition })) {

@@ -30,6 +30,7 @@ export function retryCases<Double extends NotifierDouble>(under: NotifierUnderTe
         expect(double.rings).toHaveLength(1);
       }),
   });
+  if (under.repeatsAreHarmless === false) return [neverTwice(under)];
   return [
     comeBack("3", 3_000),
     comeBack("Fri, 15 Jan 2027 08:00:07 GMT", 7_000),
@@ -49,6 +50,25 @@ export function retryCases<Double extends NotifierDouble>(under: NotifierUnderTe
         }),
     },
   ];
+}
+
+/** The vendor may have sent the message before the connection was lost. */
+function neverTwice<Double extends NotifierDouble>(under: NotifierUnderTest<Double>): NotifierCase {
+  return {
+    name: "is not rung again when it may have rung",
+    run: () =>
+      onStage(under, async ({ ring, answerNext, failure, count }) => {
+        answerNext("ring", "cut");
+        const ringing = ringWithRetry(() => ring(), {
+          leftMs: () => 40_000,
+          random: () => 0,
+          onRetry: () => expect.fail("it is rung again"),
+          pause: async () => {},
+        });
+        expect(await failure(ringing)).toMatchObject({ kind: "transient", mayHaveRung: true, isRepeatable: false });
+        expect(count("ring")).toBe(1);
+      }),
+  };
 }
 
 function kindOf({ expect: wanted }: DocumentedAnswer): string | undefined {

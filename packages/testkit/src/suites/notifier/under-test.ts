@@ -76,6 +76,8 @@ export interface NotifierUnderTest<Double extends NotifierDouble = NotifierDoubl
         readonly made?: ((double: Double) => number) | undefined;
       }
     | undefined;
+  /** False where a second ring would be a second message, as with texts: nothing that may have rung is repeated. Default true. */
+  readonly repeatsAreHarmless?: boolean | undefined;
   readonly answers: readonly DocumentedAnswer[];
   readonly checks: readonly DocumentedCheck<Double>[];
 }
