@@ -44,6 +44,12 @@ export class RoomFeed {
     return this.#taskLeft;
   }
 
+  /** Why no task may leave any more, whatever the provider would still take: it was said that none was delivered. */
+  get obstacle(): string | undefined {
+    if (this.#over) return "The room has ended.";
+    return this.#presence === "left" ? "The device has left the room." : undefined;
+  }
+
   get delivered(): Delivered {
     if (!this.#taskLeft) return "no";
     return this.#answered ? "yes" : "maybe";

@@ -17,35 +17,43 @@ function recordOf({ keys, origin }: Awaited<ReturnType<typeof startPubNubDouble>
   return { publish_key: keys.publishKey, subscribe_key: keys.subscribeKey, secret_key: keys.secretKey, origin };
 }
 
-testRoom("pubnub", async (): Promise<RoomServiceUnderTest> => {
-  const double = await startPubNubDouble({ presenceTimeoutMs: 150 });
-  return {
-    definition: pubnubRoom,
-    record: recordOf(double),
-    secrets: [double.keys.secretKey],
-    connector: () => pubnubConnector({ pubnub: PubNub }),
-    cut({ join }, how) {
-      const user = join.params?.user ?? "";
-      double.cut(user);
-      if (!how?.forGood) setTimeout(() => double.restore(user), 50);
+testRoom(
+  "pubnub",
+  async (): Promise<RoomServiceUnderTest> => {
+    const double = await startPubNubDouble({ presenceTimeoutMs: 150 });
+    return {
+      definition: pubnubRoom,
+      record: recordOf(double),
+      secrets: [double.keys.secretKey],
+      connector: () => pubnubConnector({ pubnub: PubNub }),
+      cut({ join }, how) {
+        const user = join.params?.user ?? "";
+        double.cut(user);
+        if (!how?.forGood) setTimeout(() => double.restore(user), 50);
+      },
+      inject: ({ join }, from, text) =>
+        double.inject(`${join.room}.up`, from === "device" ? (join.params?.user ?? "") : "intruder", {
+          seat: "any",
+          number: 1,
+          text,
+        }),
+      refuse(phase, how) {
+        if (!(how in REFUSALS)) return undefined;
+        const at = phase === "open" ? "grant" : "publish";
+        double.refuse(at, REFUSALS[how as keyof typeof REFUSALS]);
+        return () => double.refuse(at, undefined);
+      },
+      tasksTaken: () =>
+        double.published.filter(({ payload }) => JSON.stringify(payload).includes('type\\":\\"task')).length,
+      close: () => double.close(),
+    };
+  },
+  {
+    cannot: {
+      tooLarge: "PubNub takes no message over 32 KiB, which is less than the largest envelope",
     },
-    inject: ({ join }, from, text) =>
-      double.inject(`${join.room}.up`, from === "device" ? (join.params?.user ?? "") : "intruder", {
-        seat: "any",
-        number: 1,
-        text,
-      }),
-    refuse(phase, how) {
-      if (!(how in REFUSALS)) return undefined;
-      const at = phase === "open" ? "grant" : "publish";
-      double.refuse(at, REFUSALS[how as keyof typeof REFUSALS]);
-      return () => double.refuse(at, undefined);
-    },
-    tasksTaken: () =>
-      double.published.filter(({ payload }) => JSON.stringify(payload).includes('type\\":\\"task')).length,
-    close: () => double.close(),
-  };
-});
+  },
+);
 
 describe("a device in a PubNub room", () => {
   const open = async () => {

@@ -125,6 +125,8 @@ class AblyRoom implements Room {
       const sentence = `The task has ${bytes} bytes, the room takes ${this.maxTaskBytes}.`;
       return { status: "not_handed", error: new RoomError("too_big", sentence, { code: "task_too_large" }) };
     }
+    const { obstacle } = this.#feed;
+    if (obstacle !== undefined) return { status: "not_handed", error: new RoomError("unavailable", obstacle) };
     const { client, channel } = this.#attached;
     if (client.connection.state !== "connected" || channel.state !== "attached" || signal.aborted) {
       const error = new RoomError("unavailable", "The mesh's own connection to Ably is down.");

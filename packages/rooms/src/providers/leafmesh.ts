@@ -67,7 +67,8 @@ export function leafmeshRooms(service: () => LocalRoomService): RoomDefinition {
 function createLocalRooms(service: () => LocalRoomService): RoomProvider {
   const open = new Set<LocalRoom>();
   return {
-    async open(request) {
+    async open(request, signal) {
+      if (signal.aborted) throw new RoomError("unavailable", "There was no time left to open a room.");
       const room = await LocalRoom.open(request, service(), (closed) => void open.delete(closed));
       open.add(room);
       return room;

@@ -178,6 +178,9 @@ class MqttRoom implements Room {
     const payload = await this.#sealer.seal(text);
     const unreachable = await this.#reconnected(signal);
     if (unreachable) return { status: "not_handed", error: roomError(unreachable) };
+    // The broker would keep it for a device that the mesh has given up.
+    const { obstacle } = this.#feed;
+    if (obstacle !== undefined) return { status: "not_handed", error: new RoomError("unavailable", obstacle) };
     this.#feed.taskIsLeaving();
     const published = await this.#dependencies.connection.publishIfConnected(
       { topic: this.#topics.down, payload, expirySeconds: Math.max(1, Math.ceil(task.budget_ms / 1000)) },

@@ -116,6 +116,9 @@ class PubNubRoom implements Room {
       const sentence = `The task has ${bytes} bytes, the room takes ${this.maxTaskBytes}.`;
       return { status: "not_handed", error: new RoomError("too_big", sentence, { code: "task_too_large" }) };
     }
+    // PubNub takes a message for a channel on which nobody is left.
+    const { obstacle } = this.#feed;
+    if (obstacle !== undefined) return { status: "not_handed", error: new RoomError("unavailable", obstacle) };
     if (signal.aborted) {
       return { status: "not_handed", error: new RoomError("unavailable", "There was no time left to send the task.") };
     }

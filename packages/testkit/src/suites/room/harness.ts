@@ -41,26 +41,53 @@ export interface RoomServiceUnderTest {
   /** The device's connection is gone without a word. With `forGood` it cannot come back. */
   cut(ring: Ring, how?: { readonly forGood: boolean }): void;
   /** Something comes into the room as if from the room's device, or from somebody else who got in. */
-  inject?(ring: Ring, from: "device" | "stranger", text: string): void;
+  inject?(ring: Ring, from: "device" | "stranger", text: string): Promise<void> | void;
   /**
    * Answers the mesh at `phase` as the provider does for this kind until told otherwise; `undefined` when the provider
    * has no such answer. `trouble`: the provider fails and does not say whether it took the message.
    */
   refuse(phase: RefusedPhase, how: RoomErrorKind | "trouble"): (() => void) | undefined;
   /** How many tasks the service took from the mesh. */
-  tasksTaken(): number;
+  tasksTaken(): Promise<number> | number;
+  /** After a cut for good: the device's network is there again, and it may try. */
+  restore?(ring: Ring): void;
+  /** The device's last message comes again, as from a service that delivers at least once. */
+  repeat?(ring: Ring): Promise<void>;
+  /** The time of every credential that was given out until now runs out. */
+  expire?(): void;
+  /** The provider ends this room, without the mesh or the device asking. */
+  end?(ring: Ring): Promise<void> | void;
+  /** The provider answers nothing any more and closes nothing. The result undoes it. */
+  stall?(): () => void;
+  /** Another record, or the same one with the provider changed, so that the test on save comes out like this. */
+  refuseCheck?(
+    how: "failing" | "readable",
+  ): Promise<Readonly<Record<string, string>>> | Readonly<Record<string, string>>;
   close(): Promise<void>;
 }
 
 export interface RoomSuiteOptions {
   /** A clock for the adapter whose waits are short. Default: a fiftieth. */
   readonly clock?: Clock;
-  /** What the suite cannot show for this provider, and why. */
+  /** A task that is sent while the device is away is kept for it by the service and comes when it is back. */
+  readonly holdsTask?: boolean;
+  /** What the suite cannot show for this provider, and why: a sentence each, which names the tests that are skipped. */
   readonly cannot?: {
     /** Only one connection can ever use a ring. */
     readonly secondHolder?: string;
     /** A late ring is refused in another way than as a room that is over. */
     readonly lateJoin?: string;
     readonly resume?: string;
+    /** Who has no ring gets nowhere near the room, so that nothing is dropped. */
+    readonly stranger?: string;
+    /** What is dropped for its size is not known to come from the room's device. */
+    readonly tooLarge?: string;
+    /** The adapter's `repeat`, `expire`, `end`, `stall` or a verdict of its test that do not exist for this provider. */
+    readonly repeat?: string;
+    readonly expire?: string;
+    readonly end?: string;
+    readonly stall?: string;
+    readonly failing?: string;
+    readonly readable?: string;
   };
 }

@@ -3,8 +3,11 @@ export class Mailbox<Item> {
   readonly #items: Item[] = [];
   readonly #readers: (() => void)[] = [];
 
+  /** Resolves when the source has ended; what it brought is still there to be taken. */
+  readonly ended: Promise<void>;
+
   constructor(source?: AsyncIterable<Item>) {
-    if (source) void this.#read(source);
+    this.ended = source ? this.#read(source) : Promise.resolve();
   }
 
   put(item: Item): void {

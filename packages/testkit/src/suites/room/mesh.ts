@@ -1,8 +1,25 @@
 /** A mesh's side of rooms of one provider: the real adapter, the rooms' events, and rings for them. */
-import { type Clock, type Ring, randomId, silentLogger, systemClock, type TaskEnvelope } from "@leafmesh/protocol";
-import type { Closable, ProviderDependencies, Room, RoomDefinition, RoomEvent, Sent } from "@leafmesh/rooms/contract";
+import {
+  type Clock,
+  type Logger,
+  type Ring,
+  randomId,
+  silentLogger,
+  systemClock,
+  type TaskEnvelope,
+} from "@leafmesh/protocol";
+import type {
+  Closable,
+  ProviderDependencies,
+  Room,
+  RoomDefinition,
+  RoomEvent,
+  RoomProvider,
+  Sent,
+} from "@leafmesh/rooms/contract";
 import { Mailbox } from "./mailbox.ts";
 
+const PUBLIC_URL = "https://mesh.example.com";
 export const patient = new AbortController().signal;
 
 export interface MeshRoom {
@@ -10,6 +27,10 @@ export interface MeshRoom {
   readonly ring: Ring;
   /** The next event of this type; what came before it is passed over. */
   event<Type extends RoomEvent["type"]>(type: Type): Promise<Extract<RoomEvent, { type: Type }>>;
+  /** The next event of one of these types. */
+  eventOf(types: readonly RoomEvent["type"][]): Promise<RoomEvent>;
+  /** Resolves when the events have ended. */
+  readonly ended: Promise<void>;
   /** Everything that has come and was not taken. */
   takeAll(): RoomEvent[];
   task(changes?: Partial<TaskEnvelope>, signal?: AbortSignal): Promise<Sent>;
@@ -17,6 +38,7 @@ export interface MeshRoom {
 
 export interface RoomMesh {
   readonly dependencies: ProviderDependencies;
+  readonly provider: RoomProvider;
   open(
     changes?: Partial<Ring>,
     more?: { readonly lifetimeMs?: number; readonly signal?: AbortSignal },
@@ -29,12 +51,14 @@ export function startRoomMesh(
   definition: RoomDefinition,
   record: Readonly<Record<string, string>>,
   clock: Clock = systemClock,
+  logger: Logger = silentLogger,
 ): RoomMesh {
   const shared = new Map<string, Closable>();
   const dependencies: ProviderDependencies = {
     clock,
-    logger: silentLogger,
+    logger,
     newId: randomId,
+    publicUrl: PUBLIC_URL,
     scope: {
       share<Value extends Closable>(key: string, make: () => Value): Value {
         const value = (shared.get(key) as Value | undefined) ?? make();
@@ -43,11 +67,12 @@ export function startRoomMesh(
       },
     },
   };
-  const rooms = definition.create(definition.options.parse(record), dependencies);
+  const provider = definition.create(definition.options.parse(record), dependencies);
   return {
     dependencies,
+    provider,
     async open(changes = {}, { lifetimeMs = 180_000, signal = patient } = {}) {
-      const room = await rooms.open(
+      const room = await provider.open(
         { askId: "ask_1", deviceId: "phone-7", approval: "silent", joinWithinMs: 60_000, lifetimeMs },
         signal,
       );
@@ -58,6 +83,8 @@ export function startRoomMesh(
         ring,
         event: <Type extends RoomEvent["type"]>(type: Type) =>
           events.next((event): event is Extract<RoomEvent, { type: Type }> => event.type === type),
+        eventOf: (types) => events.next(({ type }) => types.includes(type)),
+        ended: events.ended,
         takeAll: () => events.takeAll(),
         task: (task = {}, within = patient) =>
           room.send(
@@ -67,7 +94,7 @@ export function startRoomMesh(
       };
     },
     async close() {
-      await rooms.close();
+      await provider.close();
       for (const each of shared.values()) await each.close();
     },
   };
