@@ -9,6 +9,7 @@ import { join, resolve } from "node:path";
 import { renderMeshReference } from "@leafmesh/core/config";
 import { providerDefinitions, providerRegistry } from "../packages/cli/src/registry.ts";
 import { renderNotifiersPage } from "./docs/notifiers-page.ts";
+import { renderRoomsPage } from "./docs/rooms-page.ts";
 
 const root = resolve(import.meta.dirname, "..");
 
@@ -17,10 +18,12 @@ const idle = (): never => {
   throw new Error("no mesh is running");
 };
 
+const definitions = providerDefinitions({ ringer: idle, rooms: idle });
+
 const generated: Readonly<Record<string, () => string>> = {
   "docs/mesh-yaml.md": () => renderMeshReference(providerRegistry()),
-  "docs/notifiers.md": () =>
-    renderNotifiersPage([...providerDefinitions({ ringer: idle, rooms: idle }).notifiers.values()]),
+  "docs/notifiers.md": () => renderNotifiersPage([...definitions.notifiers.values()]),
+  "docs/rooms.md": () => renderRoomsPage([...definitions.rooms.values()]),
 };
 
 function readIfThere(path: string): string | undefined {

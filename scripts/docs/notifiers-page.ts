@@ -50,7 +50,8 @@ function section({
   ];
 }
 
-function fieldTable(options: NotifierDefinition["options"]): string {
+/** The fields of a record, those that are needed marked. */
+export function fieldTable(options: NotifierDefinition["options"]): string {
   const { properties = {}, required = [] } = z.toJSONSchema(options, { io: "input", unrepresentable: "any" });
   const rows = Object.entries(properties).map(([name, schema]) => {
     const { description = "", secret = false } = schema as { description?: string; secret?: boolean };

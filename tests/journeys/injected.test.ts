@@ -36,7 +36,10 @@ const rooms = defineRoom({
   title: "Rooms that fail",
   description: "For tests.",
   options: z.strictObject({}),
-  traits: { credential: "none", joinSignal: "none", lossSeenWithinMs: 0, maxTaskBytes: 1024 },
+  traits: {
+    ...{ credential: "none", joinSignal: "none", lossSeenWithinMs: 0, maxTaskBytes: 1024 },
+    ...{ setUp: [], checkProves: "nothing" },
+  },
   create: () => ({
     open: () => Promise.reject(new RoomError(roomFault(), "told to fail")),
     check: () => Promise.resolve({ status: "active" }),

@@ -3,7 +3,7 @@ import type { ProviderRegistry } from "@leafmesh/core";
 import { type DirectRinger, directNotifier, vendorNotifiers } from "@leafmesh/notifiers";
 import type { NotifierDefinition } from "@leafmesh/notifiers/contract";
 import type { RoomService } from "@leafmesh/room-service";
-import { ablyRoom, customRoom, leafmeshRooms, mqttRoom, pubnubRoom } from "@leafmesh/rooms";
+import { leafmeshRooms, vendorRooms } from "@leafmesh/rooms";
 import type { RoomDefinition } from "@leafmesh/rooms/contract";
 
 /** What runs inside the mesh's own process. Asked for on first use, never while a mesh file is only read. */
@@ -20,7 +20,7 @@ export interface ProviderDefinitions {
 export function providerDefinitions(services: InProcessServices): ProviderDefinitions {
   return {
     notifiers: byProvider([directNotifier(() => services.ringer()), ...vendorNotifiers]),
-    rooms: byProvider([leafmeshRooms(() => services.rooms()), customRoom, mqttRoom, ablyRoom, pubnubRoom]),
+    rooms: byProvider([leafmeshRooms(() => services.rooms()), ...vendorRooms]),
   };
 }
 

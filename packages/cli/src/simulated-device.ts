@@ -10,9 +10,7 @@ import {
   leafmeshConnector,
   type TaskHandler,
 } from "@leafmesh/device";
-import { ablyConnector } from "@leafmesh/device/ably";
 import { type FileLedger, openFileLedger } from "@leafmesh/device/node";
-import { pubnubConnector } from "@leafmesh/device/pubnub";
 import { type MeshKey, ringSchema } from "@leafmesh/protocol";
 import { type CliContext, EXIT } from "./context.ts";
 import { CommandFailure } from "./failure.ts";
@@ -26,6 +24,7 @@ import {
 } from "./simulated-device/behaviour.ts";
 import { cuttableNetwork } from "./simulated-device/cuttable-network.ts";
 import type { MqttRingOptions } from "./simulated-device/mqtt.ts";
+import { vendorConnectors } from "./simulated-device/room-connectors.ts";
 
 export interface SimulatedDeviceOptions {
   readonly id: string;
@@ -82,11 +81,7 @@ export async function startSimulatedDevice(
     network.cut(ms);
     room?.cut(ms);
   });
-  const connectors: Connector[] = [
-    leafmeshConnector({ WebSocket: network.WebSocket }),
-    ablyConnector(),
-    pubnubConnector(),
-  ];
+  const connectors: Connector[] = [leafmeshConnector({ WebSocket: network.WebSocket }), ...vendorConnectors()];
   if (room) connectors.push(room.connector);
 
   const device = createDevice({

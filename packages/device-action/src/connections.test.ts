@@ -43,7 +43,10 @@ function world(records: Record<string, string>) {
       title: provider,
       description: "",
       options: z.strictObject({}),
-      traits: { credential: "", joinSignal: "", lossSeenWithinMs: 0, maxTaskBytes: undefined },
+      traits: {
+        ...{ credential: "", joinSignal: "", lossSeenWithinMs: 0, maxTaskBytes: undefined },
+        ...{ setUp: [], checkProves: "" },
+      },
       create(_options, dependencies) {
         if (provider === "both") share(dependencies.scope);
         const made = new ScriptedRooms();

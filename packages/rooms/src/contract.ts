@@ -1,6 +1,7 @@
 /**
  * What a realtime provider is to LeafMesh: a place where the mesh and one device meet for one task. An adapter moves
  * envelopes and reports presence; what they mean is decided by the ask. Imports the protocol and nothing else.
+ * How a new one is made: docs/adding-a-room.md.
  */
 import type {
   Approval,
@@ -139,7 +140,7 @@ export interface RoomProvider extends Closable {
   recover?(label: string, askId: string, signal: AbortSignal): Promise<DeviceEnvelope | undefined>;
 }
 
-/** What differs between providers, as data; the docs table is generated from it. */
+/** What differs between providers, as data; docs/rooms.md is generated from it. Sentences are for operators, in Markdown. */
 export interface RoomTraits {
   /** What the device gets, in a few words: "one-use token", "topic and per-room key". */
   readonly credential: string;
@@ -149,6 +150,10 @@ export interface RoomTraits {
   readonly lossSeenWithinMs: number;
   /** Largest task in bytes; `undefined` where the service says it on connecting. */
   readonly maxTaskBytes: number | undefined;
+  /** Steps on the provider's side before the record works, in order. Empty when there are none. */
+  readonly setUp: readonly string[];
+  /** What `active` proves, as the end of "the test proves that". */
+  readonly checkProves: string;
 }
 
 export type OptionsSchema = z.ZodObject<z.ZodRawShape, z.core.$strict>;

@@ -8,3 +8,4 @@ export {
 export { mqttRoom } from "./providers/mqtt.ts";
 export { pubnubRoom } from "./providers/pubnub.ts";
 export { customRoom } from "./providers/room.ts";
+export { vendorRooms } from "./vendor-rooms.ts";

@@ -48,6 +48,11 @@ export const ablyRoom = defineRoom({
     joinSignal: "presence enter",
     lossSeenWithinMs: 45_000,
     maxTaskBytes: MAX_ENVELOPE_BYTES - MESSAGE_OVERHEAD_BYTES,
+    setUp: [
+      "In your Ably app → API Keys, make or choose a key that may publish, subscribe and use presence on `leafmesh:*`.",
+      "Paste the whole key.",
+    ],
+    checkProves: "the key is known and may publish, subscribe and use presence on `leafmesh:*`",
   },
   create({ api_key, endpoint }, { clock, logger, newId, scope }): RoomProvider {
     const key = parseAblyKey(api_key);

@@ -59,6 +59,8 @@ export function leafmeshRooms(service: () => LocalRoomService): RoomDefinition {
       joinSignal: "peer frame",
       lossSeenWithinMs: LOSS_SEEN_WITHIN_MS,
       maxTaskBytes: taskBytes(),
+      setUp: ["For devices on other machines: set `server.public_url` to the address under which they reach the mesh."],
+      checkProves: "the mesh's own room service opens a room",
     },
     create: () => createLocalRooms(service),
   });

@@ -35,6 +35,11 @@ export const mqttRoom = defineRoom({
     joinSignal: "retained presence message and last will",
     lossSeenWithinMs: LOSS_SEEN_WITHIN_MS,
     maxTaskBytes: undefined,
+    setUp: [
+      "Let the mesh's login read and write below `<room_topic_prefix>/room/`.",
+      "Let each device's login read `down` and write `up` and `presence` on its own level, `<room_topic_prefix>/room/+/d/<device>/`.",
+    ],
+    checkProves: "the broker takes the login, and a message on a room topic comes back to the mesh",
   },
   validate: mqttRoomIssues,
   create(options, { clock, logger, newId, scope }): RoomProvider {

@@ -47,6 +47,12 @@ export const pubnubRoom = defineRoom({
     joinSignal: "the device's own first message",
     lossSeenWithinMs: 25_000,
     maxTaskBytes: MAX_TASK_BYTES,
+    setUp: [
+      "In the PubNub Admin Portal, open the app's keyset and turn on Access Manager and Presence.",
+      "Copy its publish, subscribe and secret key.",
+    ],
+    checkProves:
+      "the keys belong together and may grant tokens, Access Manager keeps a token to its channels, and Presence answers",
   },
   create(keys, { clock, logger, newId, scope }): RoomProvider {
     const link = (): PubNubLink => scope.share("pubnub", () => new PubNubLink({ keys, logger }));

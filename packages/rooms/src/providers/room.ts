@@ -53,6 +53,11 @@ export const customRoom = defineRoom({
     joinSignal: "peer frame",
     lossSeenWithinMs: LOSS_SEEN_WITHIN_MS,
     maxTaskBytes: undefined,
+    setUp: [
+      "Run a room service, `leafmesh rooms serve` or one that passes `leafmesh rooms conformance`, at an https address that the mesh and the devices reach.",
+      "Give the mesh an API key of the service.",
+    ],
+    checkProves: "the service opens a room with the key, knows it again and closes it",
   },
   create: createRooms,
 });

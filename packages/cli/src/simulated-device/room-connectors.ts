@@ -1,0 +1,9 @@
+/** Ways into the rooms of vendors, whose tokens come with the ring. A new one is a line here. */
+import type { Connector } from "@leafmesh/device";
+import { ablyConnector } from "@leafmesh/device/ably";
+import { pubnubConnector } from "@leafmesh/device/pubnub";
+
+/** Their libraries are imported when the first ring for them comes. */
+export function vendorConnectors(): readonly Connector[] {
+  return [ablyConnector(), pubnubConnector()];
+}
