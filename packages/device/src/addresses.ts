@@ -1,8 +1,9 @@
+import { isLoopbackHost } from "@leafmesh/protocol";
+
 /** Whether the address names this very machine: `localhost`, 127.0.0.0/8 or ::1. Never resolves a name. */
 export function isLoopbackAddress(address: string): boolean {
   if (!URL.canParse(address)) return false;
-  const host = new URL(address).hostname.toLowerCase();
-  return host === "localhost" || host === "[::1]" || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
+  return isLoopbackHost(new URL(address).hostname);
 }
 
 /** Whether a WebSocket address may be used: `wss:` anywhere, `ws:` on this machine alone. */

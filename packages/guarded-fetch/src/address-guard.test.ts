@@ -14,6 +14,11 @@ describe("judgeAddress", () => {
     "64:ff9b::169.254.169.254",
     "64:ff9b::100.100.100.200",
     "64:ff9b::192.0.0.192",
+    "0.0.0.0",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::",
+    "ff02::1",
   ])("never allows %s", (address) => {
     expect(judgeAddress(address, true)).toBe("metadata_address");
     expect(judgeAddress(address, false)).toBe("metadata_address");
@@ -26,13 +31,10 @@ describe("judgeAddress", () => {
     },
   );
 
-  it.each(["8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "0.0.0.0"])(
-    "allows %s with TLS only",
-    (address) => {
-      expect(judgeAddress(address, false)).toBeUndefined();
-      expect(judgeAddress(address, true)).toBe("plaintext_address");
-    },
-  );
+  it.each(["8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111"])("allows %s with TLS only", (address) => {
+    expect(judgeAddress(address, false)).toBeUndefined();
+    expect(judgeAddress(address, true)).toBe("plaintext_address");
+  });
 
   it("leaves names to the look-up", () => {
     expect(judgeAddress("metadata.google.internal", true)).toBeUndefined();

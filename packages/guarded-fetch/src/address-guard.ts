@@ -1,5 +1,5 @@
 /**
- * Where a model call may go. Link-local addresses, where clouds keep the credentials of the machine, are refused
+ * Where a call to an address of the operator's may go. Link-local addresses, where clouds keep the credentials of the machine, are refused
  * whatever name they come under; without TLS a call stays on this machine or in a private network.
  */
 import { type LookupOptions, lookup as resolve } from "node:dns";
@@ -20,6 +20,11 @@ export class AddressNotAllowed extends Error {
 
 const metadata = new BlockList();
 metadata.addSubnet("169.254.0.0", 16, "ipv4");
+/** No hosts: this machine by another name, multicast, and what is reserved. */
+metadata.addSubnet("0.0.0.0", 8, "ipv4");
+metadata.addSubnet("224.0.0.0", 3, "ipv4");
+metadata.addAddress("::", "ipv6");
+metadata.addSubnet("ff00::", 8, "ipv6");
 metadata.addAddress("100.100.100.200", "ipv4");
 metadata.addAddress("192.0.0.192", "ipv4");
 metadata.addSubnet("fe80::", 10, "ipv6");

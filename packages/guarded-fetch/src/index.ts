@@ -12,5 +12,12 @@ export {
   type ResolveAll,
 } from "./guarded-fetch.ts";
 export { judgeListedUrl } from "./listed-hosts.ts";
+export {
+  type AddressKind,
+  FORBIDDEN_ADDRESS,
+  operatorHostIssue,
+  operatorLookup,
+  operatorUrlIssue,
+} from "./operator-address.ts";
 export { isPublicAddress } from "./public-address.ts";
 export { routed } from "./routed.ts";

@@ -1,4 +1,5 @@
 /** The address of a broker, taken apart once so that no library reads meaning into the rest of it. */
+import { isLoopbackHost } from "@leafmesh/protocol";
 
 export type MqttScheme = "mqtt" | "mqtts" | "ws" | "wss";
 
@@ -64,10 +65,9 @@ export function parseBrokerAddress(text: string): ParsedAddress {
   };
 }
 
-/** Whether the address is this very machine: `localhost`, 127.0.0.0/8 or ::1. Resolves no name. */
-export function isLoopback(address: BrokerAddress): boolean {
-  const { host } = address;
-  return host === "localhost" || host === "::1" || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host);
+/** Whether the address is this very machine. Resolves no name. */
+export function isLoopback({ host }: BrokerAddress): boolean {
+  return isLoopbackHost(host);
 }
 
 function isScheme(text: string): text is MqttScheme {

@@ -1,9 +1,9 @@
 /** The fields of an `mqtt` record: the same for the notifier, the room, and one record that is both. */
+import { operatorHostIssue } from "@leafmesh/guarded-fetch";
 import { secretString } from "@leafmesh/protocol";
 import * as z from "zod";
 import { type BrokerAddress, isLoopback, parseBrokerAddress } from "./address.ts";
 import { belongTogether, certificateIssue, keyIssue } from "./certificates.ts";
-import { forbiddenHostIssue } from "./forbidden-addresses.ts";
 import { topicIssue } from "./topics.ts";
 
 /** Longest prefix: a room's topics stay far below MQTT's limit, and the ring below its own. */
@@ -63,7 +63,7 @@ export function mqttRoomIssues(options: MqttOptions): readonly MqttOptionIssue[]
 }
 
 function addressIssues(address: BrokerAddress): readonly MqttOptionIssue[] {
-  const forbidden = forbiddenHostIssue(address.host);
+  const forbidden = operatorHostIssue(address.host);
   return forbidden ? [issue("url", forbidden)] : [];
 }
 

@@ -72,7 +72,7 @@ describe("a socket's error", () => {
     ["HTTP_401", "credential", /WebSocket/],
     ["HTTP_404", "unsupported", /\/mqtt/],
     ["HTTP_502", "unavailable", /WebSocket/],
-    ["ADDRESS_NOT_ALLOWED", "bad_request", /link-local/],
+    ["metadata_address", "bad_request", /link-local/],
     ["ENOTFOUND", "unavailable", /does not resolve/],
     ["EAI_AGAIN", "unavailable", /does not resolve/],
     ["ECONNREFUSED", "unavailable", /nothing listens/],

@@ -63,7 +63,7 @@ const rules: readonly Rule[] = [
     sentence: "there is no MQTT over WebSocket at this path; many brokers use /mqtt",
   },
   {
-    matches: /^ADDRESS_NOT_ALLOWED$/,
+    matches: /^metadata_address$/,
     kind: "bad_request",
     sentence: "its address is link-local or a cloud's metadata service, which the mesh does not connect to",
   },

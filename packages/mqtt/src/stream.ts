@@ -3,10 +3,10 @@ import { connect as connectTcp, isIP } from "node:net";
 import type { Duplex } from "node:stream";
 // As a whole, so that the bundle loads TLS with the first connection that needs it.
 import nodeTls, { type ConnectionOptions } from "node:tls";
+import { operatorLookup } from "@leafmesh/guarded-fetch";
 import type { Secret } from "@leafmesh/protocol";
 import type * as WebSockets from "ws";
 import type { BrokerAddress } from "./address.ts";
-import { guardedLookup } from "./forbidden-addresses.ts";
 
 /** A broker may put several packets into one message. */
 const MAX_WEBSOCKET_MESSAGE_BYTES = 4 * 1024 * 1024;
@@ -21,7 +21,7 @@ export type OpenStream = (address: BrokerAddress) => Duplex;
 
 /** Imports what the scheme needs. The returned function connects anew on each call. */
 export async function streamOpener(scheme: BrokerAddress["scheme"], tls: TlsMaterial): Promise<OpenStream> {
-  if (scheme === "mqtt") return ({ host, port }) => connectTcp({ host, port, noDelay: true, lookup: guardedLookup });
+  if (scheme === "mqtt") return ({ host, port }) => connectTcp({ host, port, noDelay: true, lookup: operatorLookup });
   if (scheme === "mqtts") return (address) => openTls(address, tls);
   const webSockets = await import("ws");
   return (address) => openWebSocket(webSockets, address, tls);
@@ -31,7 +31,7 @@ function openTls(address: BrokerAddress, tls: TlsMaterial): Duplex {
   const socket = nodeTls.connect({
     host: address.host,
     port: address.port,
-    lookup: guardedLookup,
+    lookup: operatorLookup,
     ...tlsOptions(address, tls),
   });
   // The TLS socket takes no such option; by then the network connection is there.
@@ -48,7 +48,7 @@ function openWebSocket(
   const socket = new WebSocket(`${address.scheme}://${address.label}${address.path}`, ["mqtt"], {
     perMessageDeflate: false,
     maxPayload: MAX_WEBSOCKET_MESSAGE_BYTES,
-    lookup: guardedLookup,
+    lookup: operatorLookup,
     ...(address.secure ? tlsOptions(address, tls) : {}),
   });
   const stream = createWebSocketStream(socket);

@@ -104,6 +104,7 @@ export {
   MAX_DEVICES_PER_CONVERSATION,
 } from "./identifiers.ts";
 export { isJsonDeeperThan } from "./json-depth.ts";
+export { isLoopbackHost } from "./loopback.ts";
 export {
   type AskResult,
   askResultSchema,

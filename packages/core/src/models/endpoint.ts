@@ -1,6 +1,6 @@
 /** Where an OpenAI-compatible endpoint is, what is sent with every call, and how it is named in messages. */
 import { isIP } from "node:net";
-import { type AddressRefusal, judgeAddress } from "@leafmesh/guarded-fetch";
+import { type AddressRefusal, FORBIDDEN_ADDRESS, judgeAddress } from "@leafmesh/guarded-fetch";
 import type { Secret } from "@leafmesh/protocol";
 import { ModelError } from "./contract.ts";
 
@@ -102,7 +102,7 @@ function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<strin
 }
 
 const REFUSALS: Record<AddressRefusal, string> = {
-  metadata_address: "is a link-local address, which the mesh does not connect to",
+  metadata_address: FORBIDDEN_ADDRESS,
   plaintext_address: "is a public address; use https://",
 };
 

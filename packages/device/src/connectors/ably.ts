@@ -5,7 +5,7 @@
  *
  * Needs the package `ably`. The ring brings a token for one channel; the device has no key.
  */
-import type { Ring } from "@leafmesh/protocol";
+import { isLoopbackHost, type Ring } from "@leafmesh/protocol";
 import type * as Ably from "ably";
 import { type Connector, JoinError } from "../connector.ts";
 import { type AblyPlace, AblySeat } from "./ably-seat.ts";
@@ -71,7 +71,7 @@ function endpointOptions(url: string | undefined): Ably.ClientOptions {
   if (url === undefined) return {};
   const [, host, port] = /^([A-Za-z0-9.-]{1,253})(?::(\d{1,5}))?$/.exec(url) ?? [];
   if (host === undefined) throw new JoinError("unsupported", "The ring's address is not one of an Ably endpoint");
-  const tls = host !== "localhost" && !host.startsWith("127.");
+  const tls = !isLoopbackHost(host);
   const ports = port === undefined ? {} : { port: Number(port), tlsPort: Number(port) };
   return { endpoint: host, tls, disableConnectivityCheck: true, ...ports };
 }

@@ -5,7 +5,7 @@
  *
  * Needs the package `pubnub`. The ring brings a token for two channels; the device has no secret key.
  */
-import { type Clock, type Ring, systemClock } from "@leafmesh/protocol";
+import { type Clock, isLoopbackHost, type Ring, systemClock } from "@leafmesh/protocol";
 import type PubNub from "pubnub";
 import { type Connector, JoinError } from "../connector.ts";
 import { PubNubSeat } from "./pubnub-seat.ts";
@@ -58,7 +58,7 @@ function configurationFor({ join }: Ring): PubNub.PubNubConfiguration {
     throw new JoinError("unsupported", "The ring's address is not one of a PubNub origin");
   }
   // Plain text to this machine alone.
-  const place = url === undefined ? {} : { origin: url, ssl: !/^(localhost|127\.[\d.]+)(:|$)/.test(url) };
+  const place = url === undefined ? {} : { origin: url, ssl: !isLoopbackHost(url.replace(/:\d+$/, "")) };
   return {
     publishKey: publish,
     subscribeKey: subscribe,

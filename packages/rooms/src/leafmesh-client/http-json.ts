@@ -1,9 +1,10 @@
 /** One JSON request over `node:http`: no redirects, a bound on the answer, an end in time. */
+
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from "node:http";
 // As a whole, so that the bundle loads TLS with the first client.
 import https from "node:https";
+import { operatorLookup } from "@leafmesh/guarded-fetch";
 import { RoomError } from "../contract.ts";
-import { guardedLookup } from "./addresses.ts";
 
 /** Answers of the protocol are a few hundred bytes. */
 const MAX_ANSWER_BYTES = 64 * 1024;
@@ -40,7 +41,7 @@ export function createJsonClient(): JsonClient {
       const outgoing = (secure ? https.request : requestHttp)(url, {
         method: request.method,
         agent: secure ? agents.https : agents.http,
-        lookup: guardedLookup,
+        lookup: operatorLookup,
         signal,
         headers: {
           ...request.headers,

@@ -2,7 +2,9 @@
  * The mesh's WebSocket into a room: says hello, acknowledges, answers pings, and when the socket is lost comes back with
  * the resume key for as long as the service keeps the seat.
  */
+
 import type { ClientRequestArgs } from "node:http";
+import { operatorLookup } from "@leafmesh/guarded-fetch";
 import {
   type Clock,
   type Logger,
@@ -16,7 +18,6 @@ import {
 } from "@leafmesh/protocol";
 import { type ClientOptions, WebSocket } from "ws";
 import { RoomError } from "../contract.ts";
-import { guardedLookup } from "./addresses.ts";
 import { type IncomingFrame, readFrame } from "./incoming-frame.ts";
 import { type AnnouncedLimits, mergeLimits } from "./limits.ts";
 import { type Body, type Numbered, Sequence } from "./sequence.ts";
@@ -149,7 +150,7 @@ export class MeshLink {
       followRedirects: false,
       maxPayload: this.#limits.frame + FRAME_SLACK_BYTES,
       closeTimeout: CLOSE_TIMEOUT_MS,
-      lookup: guardedLookup,
+      lookup: operatorLookup,
     };
     const webSocket = new WebSocket(url, ROOM_SUBPROTOCOL, options);
     this.#webSocket = webSocket;

@@ -1,5 +1,5 @@
 /** The mesh's connections to Ably: made on first use, shared by the rooms of one record, closed with it. */
-import type { Clock, Logger } from "@leafmesh/protocol";
+import { type Clock, isLoopbackHost, type Logger } from "@leafmesh/protocol";
 import type * as Ably from "ably";
 import { type Closable, RoomError } from "../contract.ts";
 import { ablyRoomError } from "./ably-errors.ts";
@@ -29,7 +29,7 @@ export function parseEndpoint(text: string): AblyEndpoint | undefined {
 export function placeOptions(place: AblyEndpoint | undefined): Ably.ClientOptions {
   if (!place) return {};
   const { host, port } = place;
-  const isLoopback = host === "localhost" || host.startsWith("127.");
+  const isLoopback = isLoopbackHost(host);
   return {
     endpoint: host,
     tls: !isLoopback,

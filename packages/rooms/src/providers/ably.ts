@@ -13,6 +13,7 @@
  * - An accepted message is not a receipt. When a device is lost with a task under way, the ask says that it may have happened.
  * - A connection to Ably holds 200 channels; the mesh opens another connection for every 180 rooms.
  */
+import { FORBIDDEN_ADDRESS, operatorHostIssue } from "@leafmesh/guarded-fetch";
 import { MAX_ENVELOPE_BYTES } from "@leafmesh/protocol";
 import * as z from "zod";
 import { defineRoom, type RoomProvider } from "../contract.ts";
@@ -32,6 +33,7 @@ const options = z.strictObject({
   endpoint: z
     .string()
     .refine((endpoint) => parseEndpoint(endpoint) !== undefined, "write a host name, or host:port, without https://")
+    .refine((endpoint) => operatorHostIssue(parseEndpoint(endpoint)?.host ?? "") === undefined, FORBIDDEN_ADDRESS)
     .optional()
     .meta({ title: "Endpoint host", description: "Only for a custom endpoint: its host name, or host:port." }),
 });

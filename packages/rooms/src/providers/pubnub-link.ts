@@ -1,5 +1,5 @@
 /** The mesh's connection to PubNub: one client for all rooms of a record, made on first use. */
-import type { Logger } from "@leafmesh/protocol";
+import { isLoopbackHost, type Logger } from "@leafmesh/protocol";
 import type PubNub from "pubnub";
 import { type Closable, RoomError } from "../contract.ts";
 import type { PubNubOptions } from "./pubnub.ts";
@@ -119,7 +119,7 @@ export async function newPubNubClient(keys: PubNubOptions, userId: string): Prom
 /** Plain text to this machine alone. */
 function pubnubPlace(origin: string | undefined): { origin?: string; ssl?: boolean } {
   if (origin === undefined) return {};
-  return { origin, ssl: !/^(localhost|127\.[\d.]+)(:|$)/.test(origin) };
+  return { origin, ssl: !isLoopbackHost(origin.replace(/:\d+$/, "")) };
 }
 
 /** The wait ends with the signal: whatever it was, it was not to be had in time. */

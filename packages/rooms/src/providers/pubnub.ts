@@ -12,6 +12,7 @@
  * - A taken message is not a receipt. When a device is lost with a task under way, the ask says that it may have happened.
  * - Messages are at most about 30 KB here, less than over most other rooms.
  */
+import { FORBIDDEN_ADDRESS, operatorHostIssue } from "@leafmesh/guarded-fetch";
 import * as z from "zod";
 import { defineRoom, type RoomProvider } from "../contract.ts";
 import { checkPubNub } from "./pubnub-check.ts";
@@ -31,6 +32,7 @@ const options = z.strictObject({
   origin: z
     .string()
     .regex(/^[A-Za-z0-9.-]{1,253}(:\d{1,5})?$/, "write a host name, or host:port, without https://")
+    .refine((origin) => operatorHostIssue(origin.replace(/:\d+$/, "")) === undefined, FORBIDDEN_ADDRESS)
     .optional()
     .meta({ title: "Origin", description: "Only for a custom origin: its host name." }),
 });
