@@ -4,6 +4,7 @@ import { basename, join, resolve } from "node:path";
 import { leafmeshConnector } from "@leafmesh/device";
 import { mqttConnector } from "@leafmesh/device/mqtt";
 import { leafmeshRooms, vendorRooms } from "@leafmesh/rooms";
+import { lossProfiles } from "@leafmesh/testkit/ask";
 import { providerRegistry } from "leafmesh";
 import { describe, expect, it } from "vitest";
 import { vendorConnectors } from "../../packages/cli/src/simulated-device/room-connectors.ts";
@@ -40,6 +41,12 @@ describe("room providers", () => {
     const faces = Object.keys(JSON.parse(read("packages/device/package.json")).exports);
     for (const file of files.filter((name) => name !== "leafmesh")) expect(faces).toContain(`./${file}`);
     expect(files).toHaveLength(2 + vendorConnectors().length);
+  });
+
+  it.each(definitions)("$provider is held to the truth with the losses that it can see", ({ provider, traits }) => {
+    const profile = lossProfiles[provider];
+    expect(profile, "its entry in packages/testkit/src/ask/loss-profiles.ts").toBeDefined();
+    expect(profile?.seenWithinMs).toBeLessThanOrEqual(traits.lossSeenWithinMs);
   });
 
   it.each(names)("%s is held to the suite, with the device's connector", (name) => {

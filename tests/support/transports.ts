@@ -101,7 +101,15 @@ export async function pubnub(): Promise<Transport> {
   };
 }
 
-/** Every way that a device can be met: each outcome is shown over each of them. */
+/**
+ * Every way that a device can be met: each outcome is shown over each of them, with the device in a process of its own.
+ * A new provider is one entry here. It needs
+ * - a double (or the real service) that `open` starts and `close` ends;
+ * - `connections`: the notifier `phones`, and a record for the rooms that leads to the double;
+ * - `block`: which of the two an agent's `device:` names;
+ * - `device` and `start`: those of `direct()` do, where the device is rung over its socket to the mesh and the provider's
+ *   connector is in packages/cli/src/simulated-device/room-connectors.ts.
+ */
 export const everyTransport = [
   { name: "the LeafMesh room", open: () => direct() },
   { name: "Mosquitto", open: () => mqtt() },

@@ -2,7 +2,14 @@
  * What agents are told, held against what devices really did: thousands of asks with faults at every step, on the real
  * machine, its real driver and the real store. `TRUTH_SEED` and `TRUTH_ASKS` choose another run.
  */
-import { type AskProcessDependencies, formatSimulation, type Simulation, simulateAsks } from "@leafmesh/testkit/ask";
+import {
+  type AskProcessDependencies,
+  formatSimulation,
+  type LossProfile,
+  lossProfiles,
+  type Simulation,
+  simulateAsks,
+} from "@leafmesh/testkit/ask";
 import { describe, expect, it } from "vitest";
 import { stepAsk } from "./ask-machine.ts";
 import type { AskServices } from "./ask-services.ts";
@@ -14,6 +21,8 @@ type StepFunction = AskServices["step"];
 
 const SEED = Number(process.env.TRUTH_SEED ?? 1);
 const ASKS = Number(process.env.TRUTH_ASKS ?? 6_000);
+/** Over the rooms of one provider. */
+const ASKS_A_PROVIDER = Number(process.env.TRUTH_ASKS ?? 1_000);
 /** Of a machine that is broken; the rarest of these needs a process that dies at one certain moment. */
 const ENOUGH_ASKS = 2_500;
 const KNOWN_SEED = 1;
@@ -30,10 +39,16 @@ function poolOf({ notifier, rooms }: AskProcessDependencies): ConnectionPool {
   };
 }
 
-function simulate(asks: number, step: StepFunction = stepAsk, seed = SEED): Promise<Simulation> {
+function simulate(
+  asks: number,
+  step: StepFunction = stepAsk,
+  seed = SEED,
+  profile: LossProfile | undefined = undefined,
+): Promise<Simulation> {
   return simulateAsks({
     seed,
     asks,
+    profile,
     startProcess(dependencies) {
       const pool = poolOf(dependencies);
       return assembleDeviceAction({ ...dependencies, connectionsOf: () => pool }, step);
@@ -59,6 +74,30 @@ describe("an agent is told the truth", () => {
       expect(share(({ result }) => result?.outcome === "done")).toBeGreaterThan(0.2);
       expect(share(({ result }) => result?.may_have_happened === true)).toBeLessThan(0.25);
       expect(share(({ recovered }) => recovered)).toBeGreaterThan(0.02);
+    },
+    TIME_MS,
+  );
+});
+
+describe("an agent is told the truth over rooms that lose devices as those of", () => {
+  it.each(Object.entries(lossProfiles))(
+    "%s",
+    async (_provider, profile) => {
+      const { violations, left, asks } = await simulate(ASKS_A_PROVIDER, stepAsk, SEED, profile);
+      expect(asks.length).toBeGreaterThanOrEqual(ASKS_A_PROVIDER);
+      expect(violations).toEqual([]);
+      expect(left).toEqual({ timers: 0, asks: 0 });
+    },
+    TIME_MS,
+  );
+
+  it(
+    "mqtt, and the simulation sees a room that promises more than it can keep",
+    async () => {
+      const step: StepFunction = (state, event) =>
+        stepAsk(state, event.type === "left" ? { ...event, delivered: "no" } : event);
+      const simulation = await simulate(ENOUGH_ASKS, step, KNOWN_SEED, lossProfiles.mqtt);
+      expect(countOf(simulation, "hidden")).toBeGreaterThan(0);
     },
     TIME_MS,
   );

@@ -19,6 +19,7 @@ import { drawFaultPlan, type FaultPlan } from "./fault-plan.ts";
 import { FaultyNotifier } from "./faulty-notifier.ts";
 import type { FaultyRoom, RoomRecord } from "./faulty-room.ts";
 import { FaultyRooms } from "./faulty-rooms.ts";
+import type { LossProfile } from "./loss-profiles.ts";
 import { type KillPlan, MeshProcess, type StoreFault } from "./mesh-process.ts";
 import type { Random } from "./random.ts";
 import { SimulatedDevice } from "./simulated-device.ts";
@@ -78,6 +79,8 @@ export interface ConversationOptions {
   readonly random: Random;
   readonly clock: FakeClock;
   readonly backend: Backend;
+  /** What the rooms can see of losses; left out, whatever any room could. */
+  readonly profile?: LossProfile | undefined;
   startProcess(dependencies: AskProcessDependencies): AskProcess;
 }
 
@@ -110,7 +113,7 @@ export class Conversation {
   readonly #stopAfterMs: number | undefined;
 
   constructor(options: ConversationOptions) {
-    const { random, asks, clock } = options;
+    const { random, asks, clock, profile } = options;
     this.#options = options;
     this.#requests = Array.from({ length: asks }, (_, number) => ({
       action: `act-${number}`,
@@ -131,7 +134,12 @@ export class Conversation {
     this.#stopAfterMs = draw(0.08, () => random.between(0, 60_000));
 
     const planOf = (askId: string): FaultPlan => this.#planOf(askId);
-    this.#rooms = new FaultyRooms({ clock, planOf, surviveTheMesh: random.chance(0.5) });
+    this.#rooms = new FaultyRooms({
+      clock,
+      planOf,
+      surviveTheMesh: profile?.keepsReply ?? random.chance(0.5),
+      profile,
+    });
     const roomOf = (ring: Ring): FaultyRoom | undefined => this.#rooms.of(ring.ask);
     this.#devices = new Map(DEVICES.map((id) => [id, new SimulatedDevice({ clock, planOf, roomOf })]));
     const deliver = (ring: Ring): void => this.#devices.get(ring.device)?.ring(ring);

@@ -3,6 +3,7 @@ import type { Capability, Clock, DeviceEnvelope, ReplyEnvelope, TaskEnvelope } f
 import { type Delivered, type Room, RoomError, type RoomEvent, type Sent } from "@leafmesh/rooms/contract";
 import { EventQueue } from "./event-queue.ts";
 import type { FaultPlan } from "./fault-plan.ts";
+import type { LossProfile } from "./loss-profiles.ts";
 import { createRandom, type Random } from "./random.ts";
 import { sleep } from "./sleep.ts";
 
@@ -72,8 +73,17 @@ export class FaultyRoom implements Room {
   #unsent: DeviceEnvelope[] = [];
   /** The device went down and does not know any more what it had sent. */
   #forgotten = false;
+  readonly #profile: LossProfile | undefined;
+  /** The mesh was told that the link is down. */
+  #downIsTold = false;
+  /** The device said something of the task, and the mesh heard it. */
+  #heardOfTask = false;
+  /** Counts the times that the link went down, so that what was seen of an earlier one is not taken for this one. */
+  #downs = 0;
 
-  constructor(askId: string, plan: FaultPlan, clock: Clock) {
+  /** Without a profile the room knows whatever any room could. */
+  constructor(askId: string, plan: FaultPlan, clock: Clock, profile?: LossProfile) {
+    this.#profile = profile;
     this.#askId = askId;
     this.#plan = plan;
     this.#clock = clock;
@@ -198,7 +208,7 @@ export class FaultyRoom implements Room {
         return;
       case "twice":
         this.#deliverAfter(latencyMs, task);
-        this.#deliverAfter(this.#random.between(latencyMs, 10_000), task);
+        if (this.#profile?.repeatsTask ?? true) this.#deliverAfter(this.#random.between(latencyMs, 10_000), task);
         return;
       default:
         this.#deliverAfter(latencyMs, task);
@@ -213,7 +223,8 @@ export class FaultyRoom implements Room {
   #deliver(task: TaskEnvelope): void {
     if (this.#seatClosed || this.#whereabouts === "dropped") return;
     if (this.#link === "down" && !this.#isOver) {
-      if (this.#whereabouts === "on_its_way") this.#whereabouts = "held";
+      const isKept = this.#profile?.holdsTask ?? true;
+      if (this.#whereabouts === "on_its_way") this.#whereabouts = isKept ? "held" : "lost";
       return;
     }
     if (this.#link !== "up") return;
@@ -234,8 +245,10 @@ export class FaultyRoom implements Room {
   /** What is on its way when the link goes down has not arrived, and is sent again when the link is back. */
   #frame(envelope: DeviceEnvelope, moreMs = 0): void {
     this.#clock.schedule(this.#plan.latencyMs + moreMs, () => {
-      if (this.#link === "up") this.events.push({ type: "frame", envelope });
-      else if (this.#link === "down" && !this.#forgotten) this.#unsent.push(envelope);
+      if (this.#link === "up") {
+        if (envelope.type !== "refused") this.#heardOfTask = true;
+        this.events.push({ type: "frame", envelope });
+      } else if (this.#link === "down" && !this.#forgotten) this.#unsent.push(envelope);
     });
   }
 
@@ -281,13 +294,23 @@ export class FaultyRoom implements Room {
   #linkDown(backAfterMs?: number): void {
     if (this.#link !== "up" || this.#isOver) return;
     this.#link = "down";
-    this.#tellMesh({ type: "away", graceMs: GRACE_MS });
+    const down = ++this.#downs;
+    const { graceMs, seenWithinMs } = this.#profile ?? { graceMs: GRACE_MS, seenWithinMs: undefined };
+    const seenAfterMs = seenWithinMs === undefined ? 0 : this.#random.between(0, seenWithinMs);
+    const isStillDown = (): boolean => this.#link === "down" && this.#downs === down && !this.#isOver;
+    const tell = (): void => {
+      if (!isStillDown()) return;
+      this.#downIsTold = true;
+      this.#tellMesh({ type: "away", graceMs });
+    };
+    if (seenAfterMs === 0) tell();
+    else this.#clock.schedule(seenAfterMs, tell);
     const fault = this.#plan.room;
     const returns = fault?.type === "link_down" && fault.back ? this.#random.between(100, GRACE_MS - 500) : undefined;
     const backMs = backAfterMs ?? returns;
     if (backMs !== undefined && backMs < GRACE_MS) this.#clock.schedule(backMs, () => this.#linkUp());
-    this.#clock.schedule(GRACE_MS, () => {
-      if (this.#link !== "down" || this.#isOver) return;
+    this.#clock.schedule(seenAfterMs + graceMs, () => {
+      if (!isStillDown()) return;
       this.#link = "gone";
       this.#seatClosed = true;
       this.#tellGone("lost");
@@ -298,10 +321,14 @@ export class FaultyRoom implements Room {
     if (this.#link !== "down" || this.#isOver) return;
     this.#link = "up";
     this.#forgotten = false;
-    this.#tellMesh({ type: "back" });
+    if (this.#downIsTold) this.#tellMesh({ type: "back" });
+    this.#downIsTold = false;
+    const repeats = this.#profile?.repeatsTask ?? true;
     if (this.#task && this.#whereabouts === "held") this.#deliver(this.#task);
     // A room that did not hear that the task arrived may hand it over again.
-    else if (this.#task && this.#whereabouts === "arrived" && this.#random.chance(0.5)) this.#deliver(this.#task);
+    else if (this.#task && this.#whereabouts === "arrived" && repeats && this.#random.chance(0.5)) {
+      this.#deliver(this.#task);
+    }
     for (const envelope of this.#unsent.splice(0)) this.#fromDevice(envelope);
   }
 
@@ -324,14 +351,31 @@ export class FaultyRoom implements Room {
   #knowledge(): Delivered {
     switch (this.#whereabouts) {
       case "not_sent":
+        this.#whereabouts = "dropped";
+        return "no";
       case "held":
+        if (this.#profile?.takesTaskBack === false) {
+          this.#comesAllTheSame();
+          return "maybe";
+        }
         this.#whereabouts = "dropped";
         return "no";
       case "arrived":
+        if (this.#profile?.provenBy === "word") return this.#heardOfTask ? "yes" : "maybe";
         return this.#random.chance(0.5) ? "yes" : "maybe";
       default:
         return "maybe";
     }
+  }
+
+  /** The provider keeps the task for a device that comes back after the mesh gave it up. */
+  #comesAllTheSame(): void {
+    const task = this.#task;
+    if (!task || this.#random.chance(0.5)) return;
+    this.#clock.schedule(this.#random.between(1_000, 60_000), () => {
+      this.#whereabouts = "arrived";
+      this.#handlers?.onTask(task);
+    });
   }
 
   #end(): void {

@@ -6,6 +6,7 @@ import type { Clock, DeviceEnvelope } from "@leafmesh/protocol";
 import { type OpenRoom, type Room, RoomError, type RoomProvider } from "@leafmesh/rooms/contract";
 import type { FaultPlan } from "./fault-plan.ts";
 import { FaultyRoom } from "./faulty-room.ts";
+import type { LossProfile } from "./loss-profiles.ts";
 import { sleep } from "./sleep.ts";
 
 export interface FaultyRoomsOptions {
@@ -13,6 +14,8 @@ export interface FaultyRoomsOptions {
   planOf(askId: string): FaultPlan;
   /** Rooms outlive the mesh process, and keep a reply for it. */
   readonly surviveTheMesh: boolean;
+  /** Of a certain provider's rooms; left out, of any. */
+  readonly profile?: LossProfile | undefined;
 }
 
 export class FaultyRooms implements RoomProvider {
@@ -41,7 +44,7 @@ export class FaultyRooms implements RoomProvider {
     if (fault?.type === "bug") throw new TypeError("planned: the room adapter is broken");
     if (fault?.type === "hang") return new Promise<never>(() => {});
     if (fault?.type === "late") await sleep(clock, 25_000);
-    const room = this.of(askId) ?? new FaultyRoom(askId, plan, clock);
+    const room = this.of(askId) ?? new FaultyRoom(askId, plan, clock, this.#options.profile);
     this.#rooms.set(askId, room);
     room.record.opened++;
     return room;

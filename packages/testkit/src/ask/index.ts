@@ -17,6 +17,7 @@ export {
 export { FaultyNotifier, type FaultyNotifierOptions } from "./faulty-notifier.ts";
 export { type DeviceSeat, FaultyRoom, type RoomRecord, type SeatHandlers } from "./faulty-room.ts";
 export { FaultyRooms, type FaultyRoomsOptions } from "./faulty-rooms.ts";
+export { type LossProfile, lossProfiles } from "./loss-profiles.ts";
 export { createRandom, type Random } from "./random.ts";
 export { formatSimulation } from "./report.ts";
 export { ScriptedNotifier, type SeenRing } from "./scripted-notifier.ts";

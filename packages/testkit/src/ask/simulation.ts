@@ -7,6 +7,7 @@ import { silentLogger } from "@leafmesh/protocol";
 import { createFakeClock, type FakeClock } from "../fake-clock.ts";
 import { type AskProcess, type AskProcessDependencies, Conversation, type SimulatedAsk } from "./conversation.ts";
 import { faultNames } from "./fault-plan.ts";
+import type { LossProfile } from "./loss-profiles.ts";
 import { createRandom } from "./random.ts";
 import { findViolations, type Violation } from "./truth.ts";
 
@@ -14,6 +15,8 @@ export interface SimulationOptions {
   readonly seed: number;
   /** At least this many. */
   readonly asks: number;
+  /** What the rooms can see of losses; left out, whatever any room could. */
+  readonly profile?: LossProfile | undefined;
   /** Builds the tool under test on what it is given. */
   startProcess(dependencies: AskProcessDependencies): AskProcess;
 }
@@ -31,7 +34,7 @@ export interface Simulation {
 const WAVE = 20;
 const MOST_ASKS = 5;
 
-export async function simulateAsks({ seed, asks, startProcess }: SimulationOptions): Promise<Simulation> {
+export async function simulateAsks({ seed, asks, profile, startProcess }: SimulationOptions): Promise<Simulation> {
   const random = createRandom(seed);
   const clock = createFakeClock();
   const backend = createEmbeddedBackend({ path: ":memory:", durable: false, clock, logger: silentLogger });
@@ -48,6 +51,7 @@ export async function simulateAsks({ seed, asks, startProcess }: SimulationOptio
         random: createRandom(random.between(0, 2 ** 31)),
         clock,
         backend,
+        profile,
         startProcess,
       });
     });
