@@ -9,6 +9,7 @@ export function renderRoomsPage(rooms: readonly RoomDefinition[]): string {
     "A room is where the mesh and one device meet for one task. It is a record under `connections:` in [mesh.yaml](mesh-yaml.md), named in an agent's block as `device: { connection: my_phones, room: my_rooms }`. Left out, the mesh uses its own, `leafmesh`.",
     OVERVIEW_HEAD + rooms.map(overviewRow).join("\n"),
     "*Credential*: what the ring carries to the device; the record's own secret never leaves the mesh. *Loss seen*: the longest time until the mesh knows that a device is gone which did not say goodbye. *Largest task*: a larger one is `refused` (`task_too_large`) before the device is rung.",
+    "Every record is tested in the background when the mesh starts and when its file is reloaded, and by `leafmesh validate --check`, without ringing anybody. The log says `connection works`, or `connection does not work` with a `status` and a `reason`: `failing` when the service refused, `readable` when it could not be asked.",
     ...rooms.flatMap(section),
     "[Adding a room provider](adding-a-room.md) says how another one is made.",
   ].join("\n\n")}\n`;

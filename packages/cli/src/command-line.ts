@@ -106,6 +106,10 @@ Examples:
     .description("check a mesh file: every mistake at once, exit 3 if there is one")
     .argument("[file]", "the mesh file", "mesh.yaml")
     .option("--json", "diagnostics as JSON")
+    .option(
+      "--check",
+      "also ask each connection's service whether it works, ringing nobody; exit 1 if one is not proven",
+    )
     .option("--max-config-size <bytes>", "largest mesh file", asArgument(wholeNumber(1, LARGEST_MESH_FILE_BYTES)))
     .action((file: string, options) =>
       choose(async () => {
