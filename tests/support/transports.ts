@@ -3,6 +3,7 @@
  * of providers whose doubles take the vendor's own client, where the device is rung over its socket to the mesh.
  */
 import { startAblyDouble } from "@leafmesh/testkit/ably";
+import { livekitAvailable, startLiveKit } from "@leafmesh/testkit/livekit";
 import { startPubNubDouble } from "@leafmesh/testkit/pubnub";
 import { type DeviceOptions, startDevice, startMqttDevice } from "./device.ts";
 import { type Broker, startBroker } from "./mosquitto.ts";
@@ -101,6 +102,21 @@ export async function pubnub(): Promise<Transport> {
   };
 }
 
+/** Rooms on a real LiveKit server. */
+export async function livekit(): Promise<Transport> {
+  const server = await startLiveKit();
+  const rung = await direct();
+  return {
+    ...rung,
+    name: "LiveKit",
+    connections:
+      `${rung.connections}  rooms: { provider: livekit, url: "${server.url}", api_key: "${server.apiKey}", ` +
+      `api_secret: "${server.apiSecret}" }\n`,
+    block: "connection: phones, room: rooms",
+    close: () => server.stop(),
+  };
+}
+
 /**
  * Every way that a device can be met: each outcome is shown over each of them, with the device in a process of its own.
  * A new provider is one entry here. It needs
@@ -115,7 +131,8 @@ export const everyTransport = [
   { name: "Mosquitto", open: () => mqtt() },
   { name: "Ably", open: () => ably() },
   { name: "PubNub", open: () => pubnub() },
-] as const;
+  ...(livekitAvailable() ? [{ name: "LiveKit", open: () => livekit() }] : []),
+];
 
 /** Those over which a device can also be cut off and come back. */
 export const transports = [

@@ -10,4 +10,8 @@ delete process.env.DEBUG;
 
 const { argv } = process;
 const ran = argv[2] === "run" ? await (await import("./start-run.ts")).startRun(argv.slice(3), process) : undefined;
+// A vendor's native part (LiveKit's is one) may hold the process when its work is done; nothing of ours does.
+const HELD_FOR_MS = 2_000;
+
 process.exitCode = ran ?? (await (await import("./command-line.ts")).runCommandLine(argv, process));
+setTimeout(() => process.exit(), HELD_FOR_MS).unref();

@@ -5,6 +5,7 @@ export {
   type LocalRoomService,
   leafmeshRooms,
 } from "./providers/leafmesh.ts";
+export { livekitRoom } from "./providers/livekit.ts";
 export { mqttRoom } from "./providers/mqtt.ts";
 export { pubnubRoom } from "./providers/pubnub.ts";
 export { customRoom } from "./providers/room.ts";

@@ -42,7 +42,7 @@ const LEAVE_WITHIN_MS = 1_500;
 
 interface Frame {
   readonly number: number;
-  readonly text: string;
+  readonly envelope: DeviceEnvelope;
 }
 
 export class PubNubSeat implements DeviceRoom {
@@ -95,18 +95,17 @@ export class PubNubSeat implements DeviceRoom {
 
   /** Says that the person did not allow it, and is gone. Throws {@link JoinError}. */
   async refuse(signal: AbortSignal): Promise<void> {
-    const text = JSON.stringify({ type: "refused", reason: "not_allowed" });
-    await this.#attempt(signal, () => this.#publish({ number: 1, text }));
+    const envelope = { type: "refused", reason: "not_allowed" } as const;
+    await this.#attempt(signal, () => this.#publish({ number: 1, envelope }));
     this.#finish();
   }
 
   send(envelope: DeviceEnvelope): QueueResult {
     if (this.#phase === "over") return "ended";
-    const text = JSON.stringify(envelope);
-    if (utf8Length(text) > this.maxEnvelopeBytes) return "too_large";
+    if (utf8Length(JSON.stringify(envelope)) > this.maxEnvelopeBytes) return "too_large";
     const isBusy = this.#phase !== "seated" || this.#waiting.length >= MAX_WAITING_FRAMES;
     if (envelope.type === "progress" && isBusy) return "dropped";
-    this.#waiting.push({ number: ++this.#sent, text });
+    this.#waiting.push({ number: ++this.#sent, envelope });
     void this.#flush();
     return "queued";
   }
@@ -150,7 +149,7 @@ export class PubNubSeat implements DeviceRoom {
     let failedSinceMs = sinceMs;
     for (let frame = this.#waiting[0]; frame && this.#phase !== "over"; frame = this.#waiting[0]) {
       try {
-        await this.#publish({ number: frame.number, text: frame.text });
+        await this.#publish(frame);
         this.#waiting.shift();
         this.#acknowledged = frame.number;
         failedSinceMs = this.#clock.monotonicMs();
@@ -172,7 +171,7 @@ export class PubNubSeat implements DeviceRoom {
   async #publish(message: {
     readonly hello?: RoomMember;
     readonly number?: number;
-    readonly text?: string;
+    readonly envelope?: DeviceEnvelope;
   }): Promise<void> {
     const channel = `${this.#place.room}.up`;
     const body = JSON.parse(JSON.stringify({ ...message, seat: this.#seat }));
@@ -200,12 +199,12 @@ export class PubNubSeat implements DeviceRoom {
   }
 
   #heard({ publisher, message, timetoken }: PubNub.Subscription.Message): void {
-    const { to, text } = (typeof message === "object" && message !== null ? message : {}) as {
+    const { to, envelope } = (typeof message === "object" && message !== null ? message : {}) as {
       readonly to?: unknown;
-      readonly text?: unknown;
+      readonly envelope?: unknown;
     };
-    if (publisher !== this.#place.mesh || typeof text !== "string") return;
-    const parsed = parseFromMesh(text);
+    if (publisher !== this.#place.mesh) return;
+    const parsed = parseFromMesh(JSON.stringify(envelope) ?? "");
     if (parsed === undefined) return;
     if (parsed.type === "closed") {
       this.#end("closed", "over", `the mesh closed the room: ${parsed.reason}`);

@@ -35,7 +35,7 @@ testRoom(
         double.inject(`${join.room}.up`, from === "device" ? (join.params?.user ?? "") : "intruder", {
           seat: "any",
           number: 1,
-          text,
+          envelope: text,
         }),
       refuse(phase, how) {
         if (!(how in REFUSALS)) return undefined;
@@ -44,7 +44,7 @@ testRoom(
         return () => double.refuse(at, undefined);
       },
       tasksTaken: () =>
-        double.published.filter(({ payload }) => JSON.stringify(payload).includes('type\\":\\"task')).length,
+        double.published.filter(({ payload }) => JSON.stringify(payload).includes('"type":"task"')).length,
       close: () => double.close(),
     };
   },

@@ -2,9 +2,11 @@
 import {
   type Clock,
   type JoinInfo,
+  type MeshEnvelope,
   type NewId,
   parseFromDevice,
   parseRoomMember,
+  type RoomClosed,
   type RoomMember,
   type TaskEnvelope,
   utf8Length,
@@ -124,7 +126,7 @@ class PubNubRoom implements Room {
     }
     this.#feed.taskIsLeaving();
     try {
-      await untilAborted(this.#publish({ to: this.#seat ?? "", text }), signal);
+      await untilAborted(this.#publish({ to: this.#seat ?? "", envelope: task }), signal);
     } catch (error) {
       if (isCertainRefusal(error)) {
         this.#feed.taskStayed();
@@ -135,8 +137,8 @@ class PubNubRoom implements Room {
   }
 
   async cancel(askId: string, reason: string): Promise<void> {
-    const text = JSON.stringify({ type: "cancel", id: askId, reason: reason.slice(0, 200) });
-    await this.#within(FAREWELL_TIMEOUT_MS, this.#publish({ to: this.#seat ?? "", text }));
+    const envelope = { type: "cancel", id: askId, reason: reason.slice(0, 200) } as const;
+    await this.#within(FAREWELL_TIMEOUT_MS, this.#publish({ to: this.#seat ?? "", envelope }));
   }
 
   close(reason: string): Promise<void> {
@@ -149,14 +151,14 @@ class PubNubRoom implements Room {
     this.#feed.close();
     this.stop();
     const { client, join } = this.#facts;
-    const text = JSON.stringify({ type: "closed", reason: reason.slice(0, 200) });
-    await this.#within(FAREWELL_TIMEOUT_MS, this.#publish({ text }));
+    const envelope = { type: "closed", reason: reason.slice(0, 200) } as const;
+    await this.#within(FAREWELL_TIMEOUT_MS, this.#publish({ envelope }));
     await this.#within(FAREWELL_TIMEOUT_MS, client.revokeToken(join.token ?? ""));
   }
 
-  #publish(message: { readonly to?: string; readonly text: string }): Promise<unknown> {
+  #publish(message: { readonly to?: string; readonly envelope: MeshEnvelope | RoomClosed }): Promise<unknown> {
     const { client, down } = this.#facts;
-    return client.publish({ channel: down, message: { ...message }, sendByPost: true, storeInHistory: false });
+    return client.publish({ channel: down, message: payloadOf(message), sendByPost: true, storeInHistory: false });
   }
 
   async #within(timeoutMs: number, work: Promise<unknown>): Promise<void> {
@@ -184,12 +186,12 @@ class PubNubRoom implements Room {
   }
 
   message({ publisher, message }: PubNub.Subscription.Message): void {
-    const { hello, seat, number, text } = fieldsOf(message);
+    const { hello, seat, number, envelope } = fieldsOf(message);
     const member = parseRoomMember(hello);
     if (publisher !== this.#facts.user) this.#feed.drop("from another client");
     else if (seat === undefined) this.#feed.drop("not an envelope");
     else if (member) this.#enter(seat, member);
-    else if (this.#isNew(`${seat} ${number}`)) this.#heard(seat, text ?? "");
+    else if (this.#isNew(`${seat} ${number}`)) this.#heard(seat, envelope);
   }
 
   #enter(seat: string, { capabilities }: RoomMember): void {
@@ -208,8 +210,8 @@ class PubNubRoom implements Room {
     return true;
   }
 
-  #heard(seat: string, text: string): void {
-    const envelope = parseFromDevice(text);
+  #heard(seat: string, said: unknown): void {
+    const envelope = parseFromDevice(JSON.stringify(said) ?? "");
     if (!envelope) this.#feed.drop("not an envelope");
     else if (envelope.type !== "refused" && seat !== this.#seat) this.#feed.drop("a second device with the same ring");
     else this.#feed.heard(envelope);
@@ -221,17 +223,22 @@ interface FromDevice {
   /** Says which of those that hold the ring it is. */
   readonly seat: string | undefined;
   readonly number: number;
-  readonly text: string | undefined;
+  readonly envelope: unknown;
 }
 
 function fieldsOf(message: unknown): FromDevice {
-  const { hello, seat, number, text } = (typeof message === "object" && message !== null ? message : {}) as {
+  const { hello, seat, number, envelope } = (typeof message === "object" && message !== null ? message : {}) as {
     readonly [field in keyof FromDevice]?: unknown;
   };
   return {
     hello,
     seat: typeof seat === "string" ? seat : undefined,
     number: typeof number === "number" ? number : 0,
-    text: typeof text === "string" ? text : undefined,
+    envelope,
   };
+}
+
+/** As JSON within the message's own JSON: text in it would grow with each quote. */
+function payloadOf(message: object): PubNub.Payload {
+  return JSON.parse(JSON.stringify(message)) as PubNub.Payload;
 }

@@ -114,7 +114,7 @@ export function testRoom(
       const room = meshRoom.room.maxTaskBytes - JSON.stringify(empty).length;
       const refused = await meshRoom.task({ inputs: { text: "x".repeat(room + 1) } });
       expect(refused).toMatchObject({ status: "not_handed", error: { kind: "too_big" } });
-      expect(await service.tasksTaken()).toBe(0);
+      expect((await service.tasksTaken?.()) ?? 0).toBe(0);
       expect(await meshRoom.task({ inputs: { text: "x".repeat(room) } })).toEqual({ status: "handed" });
       await device.events.next(isTask);
     });
@@ -164,7 +164,7 @@ export function testRoom(
     it("sends nothing when there is no time left", async () => {
       const { service, meshRoom } = await meeting();
       expect(await meshRoom.task({}, AbortSignal.abort())).toMatchObject({ status: "not_handed" });
-      expect(await service.tasksTaken()).toBe(0);
+      expect((await service.tasksTaken?.()) ?? 0).toBe(0);
     });
 
     it("shows no secret to the device, nor in its name", async () => {

@@ -10,7 +10,7 @@ export function checkCases(stage: Stage, { cannot = {} }: RoomSuiteOptions): voi
   it("is asked whether its credential works, without a task", async () => {
     const { service, mesh } = await stage.world();
     expect(await mesh.provider.check(AbortSignal.timeout(CHECK_WITHIN_MS))).toEqual({ status: "active" });
-    expect(await service.tasksTaken()).toBe(0);
+    expect((await service.tasksTaken?.()) ?? 0).toBe(0);
     await mesh.provider.close();
     await mesh.provider.close();
   });

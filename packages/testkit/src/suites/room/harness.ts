@@ -47,8 +47,8 @@ export interface RoomServiceUnderTest {
    * has no such answer. `trouble`: the provider fails and does not say whether it took the message.
    */
   refuse(phase: RefusedPhase, how: RoomErrorKind | "trouble"): (() => void) | undefined;
-  /** How many tasks the service took from the mesh. */
-  tasksTaken(): Promise<number> | number;
+  /** How many tasks the service took from the mesh, where it tells. */
+  tasksTaken?(): Promise<number> | number;
   /** After a cut for good: the device's network is there again, and it may try. */
   restore?(ring: Ring): void;
   /** The device's last message comes again, as from a service that delivers at least once. */

@@ -31,7 +31,7 @@ export function lossCases(stage: Stage, { holdsTask = false, cannot = {} }: Room
     expect(await meshRoom.task()).toMatchObject({ status: "not_handed", error: { name: "RoomError" } });
     service.restore?.(meshRoom.ring);
     await meshRoom.room.close("lost");
-    expect(await service.tasksTaken()).toBe(0);
+    expect((await service.tasksTaken?.()) ?? 0).toBe(0);
     expect(await tasksAfterTheEnd(device)).toEqual([]);
   });
 
@@ -40,7 +40,7 @@ export function lossCases(stage: Stage, { holdsTask = false, cannot = {} }: Room
     await Promise.all([device.room.leave("not now"), device.room.leave("again")]);
     expect(await meshRoom.event("left")).toEqual({ type: "left", reason: "left", delivered: "no" });
     expect(await meshRoom.task()).toMatchObject({ status: "not_handed", error: { name: "RoomError" } });
-    expect(await service.tasksTaken()).toBe(0);
+    expect((await service.tasksTaken?.()) ?? 0).toBe(0);
   });
 
   it("never says of a task that was sent to a device that is away that it has it", async () => {
