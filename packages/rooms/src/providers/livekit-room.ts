@@ -162,10 +162,9 @@ class LiveKitRoom implements Room {
       const sentence = `The task has ${bytes} bytes, the room takes ${this.maxTaskBytes}.`;
       return { status: "not_handed", error: new RoomError("too_big", sentence, { code: "task_too_large" }) };
     }
-    if (signal.aborted || this.#feed.isOver) {
-      const sentence = "The mesh itself is not connected to the LiveKit room any more.";
-      return { status: "not_handed", error: new RoomError("unavailable", sentence) };
-    }
+    // LiveKit takes a packet for a participant that is gone.
+    const obstacle = this.#feed.obstacle ?? (signal.aborted ? "There was no time left to send the task." : undefined);
+    if (obstacle !== undefined) return { status: "not_handed", error: new RoomError("unavailable", obstacle) };
     this.#feed.taskIsLeaving();
     // From here on LiveKit does not say what became of it.
     await untilAborted(this.#publish(text), signal).catch(() => {});

@@ -89,7 +89,7 @@ export function testRoom(
         const { service, meshRoom, device } = await meeting();
         await meshRoom.task();
         await device.events.next(isTask);
-        service.cut(meshRoom.ring);
+        await service.cut(meshRoom.ring);
         device.room.send({ type: "reply", id: "ask_1", outcome: "done" });
         expect((await meshRoom.event("frame")).envelope).toMatchObject({ type: "reply", outcome: "done" });
         expect(await device.room.acked(patient)).toBe(true);

@@ -39,7 +39,7 @@ export interface RoomServiceUnderTest {
   readonly secrets: readonly string[];
   connector(): SuiteConnector;
   /** The device's connection is gone without a word. With `forGood` it cannot come back. */
-  cut(ring: Ring, how?: { readonly forGood: boolean }): void;
+  cut(ring: Ring, how?: { readonly forGood: boolean }): Promise<void> | void;
   /** Something comes into the room as if from the room's device, or from somebody else who got in. */
   inject?(ring: Ring, from: "device" | "stranger", text: string): Promise<void> | void;
   /**

@@ -8,7 +8,7 @@ export function lossCases(stage: Stage, { holdsTask = false, cannot = {} }: Room
     const { service, meshRoom, device } = await stage.meeting();
     await meshRoom.task();
     await device.events.next(isTask);
-    service.cut(meshRoom.ring, { forGood: true });
+    await service.cut(meshRoom.ring, { forGood: true });
     const { reason, delivered } = await meshRoom.event("left");
     expect([reason, delivered]).toEqual(["lost", expect.stringMatching(/^(maybe|yes)$/)]);
   });
@@ -19,13 +19,13 @@ export function lossCases(stage: Stage, { holdsTask = false, cannot = {} }: Room
     await device.events.next(isTask);
     device.room.send({ type: "accepted", id: "ask_1" });
     await meshRoom.event("frame");
-    service.cut(meshRoom.ring, { forGood: true });
+    await service.cut(meshRoom.ring, { forGood: true });
     expect(await meshRoom.event("left")).toEqual({ type: "left", reason: "lost", delivered: "yes" });
   });
 
   it("knows that a device that is lost before its task has done nothing, and sends none after it said so", async () => {
     const { service, meshRoom, device } = await stage.meeting();
-    service.cut(meshRoom.ring, { forGood: true });
+    await service.cut(meshRoom.ring, { forGood: true });
     expect(await meshRoom.event("away")).toMatchObject({ graceMs: expect.any(Number) });
     expect(await meshRoom.event("left")).toEqual({ type: "left", reason: "lost", delivered: "no" });
     expect(await meshRoom.task()).toMatchObject({ status: "not_handed", error: { name: "RoomError" } });
@@ -45,7 +45,7 @@ export function lossCases(stage: Stage, { holdsTask = false, cannot = {} }: Room
 
   it("never says of a task that was sent to a device that is away that it has it", async () => {
     const { service, meshRoom, device } = await stage.meeting();
-    service.cut(meshRoom.ring, { forGood: true });
+    await service.cut(meshRoom.ring, { forGood: true });
     const sent = await meshRoom.task();
     const { delivered } = await meshRoom.event("left");
     expect(delivered).not.toBe("yes");
@@ -58,7 +58,7 @@ export function lossCases(stage: Stage, { holdsTask = false, cannot = {} }: Room
 
   it.skipIf(!holdsTask || cannot.resume)("has the task kept for a device that is away for a moment", async () => {
     const { service, meshRoom, device } = await stage.meeting();
-    service.cut(meshRoom.ring);
+    await service.cut(meshRoom.ring);
     await device.events.next(({ type }) => type === "away");
     expect(await meshRoom.task()).toEqual({ status: "handed" });
     await device.events.next(isTask);
