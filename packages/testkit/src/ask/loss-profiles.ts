@@ -51,4 +51,6 @@ export const lossProfiles: Readonly<Record<string, LossProfile>> = {
   mqtt: { ...MESSAGES, seenWithinMs: 28_000 },
   ably: MESSAGES,
   pubnub: { ...MESSAGES, seenWithinMs: 25_000 },
+  /** Nothing is kept for a participant that is not there. */
+  livekit: { ...MESSAGES, seenWithinMs: 20_000, holdsTask: false, repeatsTask: false },
 };
