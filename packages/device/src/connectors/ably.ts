@@ -5,7 +5,7 @@
  *
  * Needs the package `ably`. The ring brings a token for one channel; the device has no key.
  */
-import { isLoopbackHost, type Ring } from "@leafmesh/protocol";
+import { type Clock, isLoopbackHost, type Ring, systemClock } from "@leafmesh/protocol";
 import type * as Ably from "ably";
 import { type Connector, JoinError } from "../connector.ts";
 import { type AblyPlace, AblySeat } from "./ably-seat.ts";
@@ -18,6 +18,7 @@ export interface AblyModule {
 export interface AblyConnectorOptions {
   /** Ably's library. Imported on first use unless given. */
   readonly ably?: AblyModule | undefined;
+  readonly clock?: Clock | undefined;
 }
 
 const RETRY_AFTER_MS = 2_000;
@@ -27,7 +28,7 @@ export function ablyConnector(options: AblyConnectorOptions = {}): Connector {
   const seatFor = async (ring: Ring): Promise<AblySeat> => {
     const place = placeOf(ring);
     const { Realtime } = options.ably ?? (await import("ably"));
-    return new AblySeat(place, new Realtime(clientOptions(ring, place)));
+    return new AblySeat(place, new Realtime(clientOptions(ring, place)), options.clock ?? systemClock);
   };
   return {
     providers: ["ably"],

@@ -2,8 +2,9 @@
 import type { Clock } from "@leafmesh/protocol";
 import * as z from "zod";
 import type { CheckResult } from "../contract.ts";
+import { untilAborted } from "../patience.ts";
 import { ablyRoomError } from "./ably-errors.ts";
-import { type AblyEndpoint, placeOptions, untilAborted } from "./ably-link.ts";
+import { type AblyEndpoint, placeOptions } from "./ably-link.ts";
 import { type AblyKey, ROOM_RIGHTS } from "./ably-token.ts";
 
 const PROBE_CHANNEL = "leafmesh:probe";
@@ -30,6 +31,7 @@ export async function checkAbly(
         capability: JSON.stringify({ [PROBE_CHANNEL]: ROOM_RIGHTS }),
       }),
       signal,
+      "Ably",
     );
     const rights = granted.parse(JSON.parse(String(token.capability)))[PROBE_CHANNEL] ?? [];
     const missing = ROOM_RIGHTS.filter((right) => !rights.includes(right) && !rights.includes("*"));

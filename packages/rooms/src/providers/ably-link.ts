@@ -2,6 +2,7 @@
 import { type Clock, isLoopbackHost, type Logger } from "@leafmesh/protocol";
 import type * as Ably from "ably";
 import { type Closable, RoomError } from "../contract.ts";
+import { untilAborted } from "../patience.ts";
 import { ablyRoomError } from "./ably-errors.ts";
 import { type AblyKey, ROOM_RIGHTS, signAblyToken } from "./ably-token.ts";
 
@@ -81,7 +82,7 @@ export class AblyLinks implements Closable {
       client.channels.release(name);
     };
     try {
-      await untilAborted(connected(client), signal);
+      await untilAborted(connected(client), signal, "Ably");
       return { client, channel, release };
     } catch (error) {
       void release().catch(() => {});
@@ -145,16 +146,5 @@ async function connected({ connection }: Ably.Realtime): Promise<void> {
     };
     connection.on(look);
     look({ current: connection.state, reason: connection.errorReason ?? undefined });
-  });
-}
-
-/** The wait ends with the signal: whatever it was, it was not to be had in time. */
-export function untilAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  promise.catch(() => {});
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(new RoomError("unavailable", "Ably did not answer in time."));
-    if (signal.aborted) return onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
   });
 }

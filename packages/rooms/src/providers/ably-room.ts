@@ -11,16 +11,15 @@ import {
 } from "@leafmesh/protocol";
 import type * as Ably from "ably";
 import { type OpenRoom, type Room, RoomError, type RoomEvent, type Sent } from "../contract.ts";
+import { briefly, untilAborted } from "../patience.ts";
 import { RoomFeed } from "../room-feed.ts";
 import { ablyRoomError, isCertainRefusal } from "./ably-errors.ts";
-import { type AblyChannel, type AblyLinks, MESH_CLIENT_ID, untilAborted } from "./ably-link.ts";
+import { type AblyChannel, type AblyLinks, MESH_CLIENT_ID } from "./ably-link.ts";
 import { type AblyKey, ROOM_RIGHTS, signAblyToken } from "./ably-token.ts";
 
 /** Ably has waited before it says that a device is gone. */
 export const AWAY_GRACE_MS = 10_000;
 
-/** A goodbye or a cancel is worth so long and no longer. */
-const FAREWELL_TIMEOUT_MS = 2_000;
 /** Ids of messages that came, to tell a repeat. */
 const MAX_REMEMBERED = 256;
 
@@ -64,7 +63,7 @@ export async function openAblyRoom(
   const attached = await links.channel(name, signal);
   const room = new AblyRoom(request, { join, label, deviceClient: client, attached }, clock);
   try {
-    await untilAborted(room.listen(), signal);
+    await untilAborted(room.listen(), signal, "Ably");
     return room;
   } catch (error) {
     await room.close("not opened");
@@ -135,7 +134,7 @@ class AblyRoom implements Room {
     this.#feed.taskIsLeaving();
     try {
       const message = { id: `${task.id}:0`, name: "down", data: text, extras: this.#toDevice() };
-      await untilAborted(channel.publish(message), signal);
+      await untilAborted(channel.publish(message), signal, "Ably");
     } catch (error) {
       if (isCertainRefusal(error)) {
         this.#feed.taskStayed();
@@ -158,15 +157,15 @@ class AblyRoom implements Room {
   async #close(reason: string): Promise<void> {
     this.#feed.close();
     await this.#farewell({ type: "closed", reason: reason.slice(0, 200) });
-    await this.#within(FAREWELL_TIMEOUT_MS, this.#attached.release());
+    await briefly(this.#clock, this.#attached.release());
   }
 
   async #farewell(message: object, extras?: unknown): Promise<void> {
     const { client, channel } = this.#attached;
     if (client.connection.state !== "connected" || channel.state !== "attached") return;
     const published = channel.publish({ name: "down", data: JSON.stringify(message), ...(extras ? { extras } : {}) });
-    await this.#within(
-      FAREWELL_TIMEOUT_MS,
+    await briefly(
+      this.#clock,
       published.catch(() => {}),
     );
   }
@@ -174,17 +173,6 @@ class AblyRoom implements Room {
   /** Whoever else holds the ring reads the channel as well; a device takes only what is addressed to its connection. */
   #toDevice(): { headers: { to: string } } {
     return { headers: { to: this.#connectionId ?? "" } };
-  }
-
-  async #within(timeoutMs: number, work: Promise<unknown>): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = this.#clock.schedule(timeoutMs, resolve);
-      const end = (): void => {
-        timer.cancel();
-        resolve();
-      };
-      work.then(end, end);
-    });
   }
 
   #moved({ action, clientId, connectionId, data }: Ably.PresenceMessage): void {

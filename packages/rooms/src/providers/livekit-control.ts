@@ -2,6 +2,7 @@
 import type { NewId } from "@leafmesh/protocol";
 import type { RoomServiceClient } from "livekit-server-sdk";
 import { type CheckResult, RoomError, type RoomErrorKind } from "../contract.ts";
+import { untilAborted } from "../patience.ts";
 import type { LiveKitOptions } from "./livekit.ts";
 
 const REQUEST_TIMEOUT_SECONDS = 10;
@@ -129,22 +130,11 @@ export class LiveKitControl {
 export async function checkLiveKit(control: LiveKitControl, newId: NewId, signal: AbortSignal): Promise<CheckResult> {
   const name = `leafmesh-${newId("probe")}`;
   try {
-    await untilAborted(control.create(name, 1, PROBE_EMPTY_SECONDS), signal);
-    await untilAborted(control.delete(name), signal);
+    await untilAborted(control.create(name, 1, PROBE_EMPTY_SECONDS), signal, "LiveKit");
+    await untilAborted(control.delete(name), signal, "LiveKit");
     return { status: "active" };
   } catch (error) {
     const { kind, message } = livekitRoomError(error);
     return { status: kind === "unavailable" || kind === "rate" ? "readable" : "failing", reason: message };
   }
-}
-
-/** The wait ends with the signal: whatever it was, it was not to be had in time. */
-export function untilAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  promise.catch(() => {});
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(new RoomError("unavailable", "LiveKit did not answer in time."));
-    if (signal.aborted) return onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-  });
 }

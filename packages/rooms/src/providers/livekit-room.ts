@@ -14,8 +14,9 @@ import {
 } from "@leafmesh/protocol";
 import type { Room as RtcRoom } from "@livekit/rtc-node";
 import { type OpenRoom, type Room, RoomError, type RoomEvent, type Sent } from "../contract.ts";
+import { briefly, untilAborted } from "../patience.ts";
 import { RoomFeed } from "../room-feed.ts";
-import { type LiveKitControl, livekitRoomError, untilAborted } from "./livekit-control.ts";
+import { type LiveKitControl, livekitRoomError } from "./livekit-control.ts";
 
 /** LiveKit has waited before it says that a device is gone. */
 export const AWAY_GRACE_MS = 10_000;
@@ -31,7 +32,6 @@ const TOPIC = "leafmesh";
 const METHOD = "leafmesh";
 /** Once LiveKit has told of a participant, it tells when that is gone; it tells every three seconds. */
 const LOOK_AFTER_MS = 4_000;
-const FAREWELL_TIMEOUT_MS = 2_000;
 const MESH_TOKEN_SECONDS = 60;
 const MAX_REMEMBERED = 256;
 
@@ -58,7 +58,7 @@ export async function openLiveKitRoom(
   const rtc = await import("@livekit/rtc-node");
   const seat = new rtc.Room();
   try {
-    await untilAborted(control.create(name, 2), signal);
+    await untilAborted(control.create(name, 2), signal, "LiveKit");
     const [meshToken, token] = await Promise.all([
       control.token(name, MESH_IDENTITY, MESH_TOKEN_SECONDS),
       control.token(name, device, Math.ceil(request.joinWithinMs / 1000)),
@@ -72,7 +72,7 @@ export async function openLiveKitRoom(
     };
     const room = new LiveKitRoom({ join, label, name, device, seat, control, logger, graceMs: request.graceMs }, clock);
     const options = { autoSubscribe: false, dynacast: false };
-    await untilAborted(connect(seat, control.url, meshToken, options), signal);
+    await untilAborted(connect(seat, control.url, meshToken, options), signal, "LiveKit");
     room.listen();
     return room;
   } catch (error) {
@@ -167,12 +167,15 @@ class LiveKitRoom implements Room {
     if (obstacle !== undefined) return { status: "not_handed", error: new RoomError("unavailable", obstacle) };
     this.#feed.taskIsLeaving();
     // From here on LiveKit does not say what became of it.
-    await untilAborted(this.#publish(text), signal).catch(() => {});
+    await untilAborted(this.#publish(text), signal, "LiveKit").catch(() => {});
     return { status: "handed" };
   }
 
   async cancel(askId: string, reason: string): Promise<void> {
-    await this.#within(this.#publish(JSON.stringify({ type: "cancel", id: askId, reason: reason.slice(0, 200) })));
+    await briefly(
+      this.#clock,
+      this.#publish(JSON.stringify({ type: "cancel", id: askId, reason: reason.slice(0, 200) })),
+    );
   }
 
   close(reason: string): Promise<void> {
@@ -184,30 +187,20 @@ class LiveKitRoom implements Room {
     this.#feed.close();
     this.#look?.cancel();
     const { seat, control, name, logger } = this.#facts;
-    await this.#within(this.#publish(JSON.stringify({ type: "closed", reason: reason.slice(0, 200) })));
-    await this.#within(
+    await briefly(this.#clock, this.#publish(JSON.stringify({ type: "closed", reason: reason.slice(0, 200) })));
+    await briefly(
+      this.#clock,
       control
         .delete(name)
         .catch((error) => logger.warn("a LiveKit room could not be deleted", { room: this.label, error })),
     );
-    await this.#within(seat.disconnect());
+    await briefly(this.#clock, seat.disconnect());
   }
 
   async #publish(text: string): Promise<void> {
     const { seat, device } = this.#facts;
     const options = { reliable: true, topic: TOPIC, destination_identities: [device] };
     await seat.localParticipant?.publishData(new TextEncoder().encode(text), options);
-  }
-
-  async #within(work: Promise<unknown>): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = this.#clock.schedule(FAREWELL_TIMEOUT_MS, resolve);
-      const end = (): void => {
-        timer.cancel();
-        resolve();
-      };
-      work.then(end, end);
-    });
   }
 
   #heard(payload: string): void {

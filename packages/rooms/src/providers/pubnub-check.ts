@@ -1,9 +1,10 @@
 /** Whether the keys can do what rooms need: everything is tried on channels that nobody listens to. */
 import type { NewId } from "@leafmesh/protocol";
 import { type CheckResult, RoomError } from "../contract.ts";
+import { untilAborted } from "../patience.ts";
 import type { PubNubOptions } from "./pubnub.ts";
 import { pubnubRoomError } from "./pubnub-errors.ts";
-import { newPubNubClient, untilAborted } from "./pubnub-link.ts";
+import { newPubNubClient } from "./pubnub-link.ts";
 
 /**
  * Grants a token (the three keys, the clock, Access Manager), publishes with it where it may and where it may not (whether
@@ -17,16 +18,16 @@ export async function checkPubNub(keys: PubNubOptions, newId: NewId, signal: Abo
   const device = await newPubNubClient({ ...publicKeys, secret_key: "" }, user);
   try {
     const resources = { channels: { [`${probe}.up`]: { write: true }, [`${probe}.down`]: { read: true } } };
-    const token = await untilAborted(mesh.grantToken({ ttl: 1, authorized_uuid: user, resources }), signal);
+    const token = await untilAborted(mesh.grantToken({ ttl: 1, authorized_uuid: user, resources }), signal, "PubNub");
     device.setToken(token);
     const publish = (channel: string) => device.publish({ channel, message: { probe: true }, storeInHistory: false });
-    await untilAborted(publish(`${probe}.up`), signal);
-    if (await succeeds(untilAborted(publish(`${probe}.other`), signal))) {
+    await untilAborted(publish(`${probe}.up`), signal, "PubNub");
+    if (await succeeds(untilAborted(publish(`${probe}.other`), signal, "PubNub"))) {
       const reason =
         "Access Manager is not enforced: any device could use any channel. Turn it on for the keyset in the Admin Portal.";
       return { status: "failing", reason };
     }
-    return await checkPresence(() => untilAborted(mesh.hereNow({ channels: [`${probe}.down`] }), signal));
+    return await checkPresence(() => untilAborted(mesh.hereNow({ channels: [`${probe}.down`] }), signal, "PubNub"));
   } catch (error) {
     return verdict(error instanceof RoomError ? error : pubnubRoomError(error));
   } finally {

@@ -121,14 +121,3 @@ function pubnubPlace(origin: string | undefined): { origin?: string; ssl?: boole
   if (origin === undefined) return {};
   return { origin, ssl: !isLoopbackHost(origin.replace(/:\d+$/, "")) };
 }
-
-/** The wait ends with the signal: whatever it was, it was not to be had in time. */
-export function untilAborted<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  promise.catch(() => {});
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(new RoomError("unavailable", "PubNub did not answer in time."));
-    if (signal.aborted) return onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-  });
-}

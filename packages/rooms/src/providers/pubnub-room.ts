@@ -13,10 +13,11 @@ import {
 } from "@leafmesh/protocol";
 import type PubNub from "pubnub";
 import { type OpenRoom, type Room, RoomError, type RoomEvent, type Sent } from "../contract.ts";
+import { briefly, untilAborted } from "../patience.ts";
 import { RoomFeed } from "../room-feed.ts";
 import type { PubNubOptions } from "./pubnub.ts";
 import { isCertainRefusal, pubnubRoomError } from "./pubnub-errors.ts";
-import { MESH_USER_ID, type PubNubLink, untilAborted } from "./pubnub-link.ts";
+import { MESH_USER_ID, type PubNubLink } from "./pubnub-link.ts";
 
 /** PubNub has waited before it says that a device is gone. */
 export const AWAY_GRACE_MS = 10_000;
@@ -26,8 +27,6 @@ const MAX_MESSAGE_BYTES = 30 * 1024;
 const ADDRESS_BYTES = 512;
 export const MAX_TASK_BYTES = MAX_MESSAGE_BYTES - ADDRESS_BYTES;
 
-/** A goodbye or a cancel is worth so long and no longer. */
-const FAREWELL_TIMEOUT_MS = 2_000;
 const MAX_REMEMBERED = 256;
 
 export interface PubNubRoomRequest extends OpenRoom {
@@ -59,7 +58,7 @@ export async function openPubNubRoom(
       authorized_uuid: user,
       resources: { channels: { [down]: { read: true }, [up]: { write: true } } },
     });
-    const [token, { timetoken }] = await untilAborted(Promise.all([granting, client.time()]), signal);
+    const [token, { timetoken }] = await untilAborted(Promise.all([granting, client.time()]), signal, "PubNub");
     const join: JoinInfo = {
       provider: "pubnub",
       ...(origin === undefined ? {} : { url: origin }),
@@ -126,7 +125,7 @@ class PubNubRoom implements Room {
     }
     this.#feed.taskIsLeaving();
     try {
-      await untilAborted(this.#publish({ to: this.#seat ?? "", envelope: task }), signal);
+      await untilAborted(this.#publish({ to: this.#seat ?? "", envelope: task }), signal, "PubNub");
     } catch (error) {
       if (isCertainRefusal(error)) {
         this.#feed.taskStayed();
@@ -138,7 +137,7 @@ class PubNubRoom implements Room {
 
   async cancel(askId: string, reason: string): Promise<void> {
     const envelope = { type: "cancel", id: askId, reason: reason.slice(0, 200) } as const;
-    await this.#within(FAREWELL_TIMEOUT_MS, this.#publish({ to: this.#seat ?? "", envelope }));
+    await briefly(this.#clock, this.#publish({ to: this.#seat ?? "", envelope }));
   }
 
   close(reason: string): Promise<void> {
@@ -152,24 +151,13 @@ class PubNubRoom implements Room {
     this.stop();
     const { client, join } = this.#facts;
     const envelope = { type: "closed", reason: reason.slice(0, 200) } as const;
-    await this.#within(FAREWELL_TIMEOUT_MS, this.#publish({ envelope }));
-    await this.#within(FAREWELL_TIMEOUT_MS, client.revokeToken(join.token ?? ""));
+    await briefly(this.#clock, this.#publish({ envelope }));
+    await briefly(this.#clock, client.revokeToken(join.token ?? ""));
   }
 
   #publish(message: { readonly to?: string; readonly envelope: MeshEnvelope | RoomClosed }): Promise<unknown> {
     const { client, down } = this.#facts;
     return client.publish({ channel: down, message: payloadOf(message), sendByPost: true, storeInHistory: false });
-  }
-
-  async #within(timeoutMs: number, work: Promise<unknown>): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = this.#clock.schedule(timeoutMs, resolve);
-      const end = (): void => {
-        timer.cancel();
-        resolve();
-      };
-      work.then(end, end);
-    });
   }
 
   // ── What PubNub tells ───────────────────────────────────────────────────────────────────────────────────────────
