@@ -110,6 +110,8 @@ export class AskRun implements Steps, DeadlineWatcher {
   }
 
   start(): void {
+    // Before it is stored: a store with several connections does not finish commits in the order of the calls.
+    this.#services.queue.keepPlace(this.#queueKey, this);
     this.#loop.tell({ type: this.#leftMs(this.#joinByMs) > 0 ? "validated" : "cancelled" });
   }
 

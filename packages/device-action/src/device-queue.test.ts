@@ -23,6 +23,23 @@ describe("a queue for each device", () => {
     expect(turns).toEqual(["first", "other", "second", "third"]);
   });
 
+  it("keeps the place of one that is not ready yet, and gives it away when that one leaves", () => {
+    const queue = new DeviceQueue();
+    const turns: string[] = [];
+    const slow = waiter("slow", turns);
+    const gone = waiter("gone", turns);
+    const last = waiter("last", turns);
+    for (const each of [slow, gone, last]) queue.keepPlace("a", each);
+    queue.enter("a", last);
+    expect(turns).toEqual([]);
+    queue.enter("a", slow);
+    expect(turns).toEqual(["slow"]);
+    queue.leave("a", slow);
+    expect(turns).toEqual(["slow"]);
+    queue.leave("a", gone);
+    expect(turns).toEqual(["slow", "last"]);
+  });
+
   it("passes over one that gave up while it waited", () => {
     const queue = new DeviceQueue();
     const turns: string[] = [];

@@ -86,6 +86,8 @@ async function createWorld({ block, limits, capabilities, uploads }: WorldOption
   const notifier = new ScriptedNotifier();
   const rooms = new ScriptedRooms();
   let commitFault: ((kinds: readonly string[]) => boolean) | undefined;
+  let nextCommit: Promise<void> | undefined;
+  let nextList: Promise<void> | undefined;
   const held = { now: 0, ever: 0 };
   const pool: ConnectionPool = {
     notifier: (name) =>
@@ -119,10 +121,20 @@ async function createWorld({ block, limits, capabilities, uploads }: WorldOption
         ) {
           throw new StorageError("full", "the disk is full");
         }
+        const waits = nextCommit;
+        nextCommit = undefined;
+        await waits;
         return backend.commit(writes);
       },
     },
-    devices: { list: async () => devices },
+    devices: {
+      async list() {
+        const waits = nextList;
+        nextList = undefined;
+        await waits;
+        return devices;
+      },
+    },
     connectionsOf: () => pool,
     signer,
     uploads,
@@ -155,6 +167,11 @@ async function createWorld({ block, limits, capabilities, uploads }: WorldOption
     toolOf,
     held,
     until,
+    /** The next of these takes until then, and those after it do not. */
+    slow(what: "commit" | "list", until: Promise<void>): void {
+      if (what === "commit") nextCommit = until;
+      else nextList = until;
+    },
     failCommits(isHit: ((kinds: readonly string[]) => boolean) | undefined): void {
       commitFault = isHit;
     },
@@ -220,6 +237,28 @@ async function toldAfter(world: World, ms: number, asking: Promise<ToolResult>):
 }
 
 describe("an ask from its call to its outcome", () => {
+  it.each(["list", "commit"] as const)(
+    "comes before a later one to its device although its %s takes longer",
+    async (what) => {
+      const world = await createWorld();
+      if (what === "list") await world.toolOf();
+      const slow = Promise.withResolvers<void>();
+      world.slow(what, slow.promise);
+      const asking = ["read_battery", "show_battery"].map((action) => told(world.ask({ action })));
+      await world.clock.advance(1_000);
+      expect(world.notifier.rings).toHaveLength(0);
+      slow.resolve();
+      const actions: unknown[] = [];
+      for (const number of [0, 1]) {
+        const room = await world.sent(number);
+        actions.push(at0(room.tasks, 0).action);
+        room.frame(reply(room));
+      }
+      expect(actions).toEqual(["read_battery", "show_battery"]);
+      expect((await Promise.all(asking)).map(({ outcome }) => outcome)).toEqual(["done", "done"]);
+    },
+  );
+
   it("rings, hands over one task, and brings back what the device says", async () => {
     const world = await createWorld();
     const asking = world.ask({ inputs: { unit: "percent" }, reason: "the customer asks" });

@@ -148,6 +148,8 @@ class DeviceActionTool implements Tool {
   readonly #run: RunFacts;
   /** Asks of this run, those before a restart included; `undefined` until they are counted. */
   #asked: number | undefined;
+  /** Resolves when the call that came last has begun or was refused. */
+  #begun: Promise<void> = Promise.resolve();
 
   constructor(context: ToolContext, run: RunFacts) {
     this.#context = context;
@@ -167,13 +169,26 @@ class DeviceActionTool implements Tool {
     return result;
   }
 
+  /** Calls of one turn begin in the order in which they are asked for, however long the store takes over each. */
   async begin(scope: ToolScope): Promise<ToolResult | HeldAsk> {
+    const earlier = this.#begun;
+    const own = Promise.withResolvers<void>();
+    this.#begun = own.promise;
+    try {
+      return await this.#begin(scope, earlier);
+    } finally {
+      own.resolve();
+    }
+  }
+
+  async #begin(scope: ToolScope, earlier: Promise<void>): Promise<ToolResult | HeldAsk> {
     const { agent, mesh } = this.#run;
     const { devices, asks } = this.#context;
     const { sessionId } = scope.invocation;
     const request = await readRequest(scope.invocation.arguments, await devices.list(sessionId), agent.device);
     if ("reason" in request) return this.#refuse(request, scope);
     const before = this.#asked ?? (await this.#askedBefore());
+    await earlier;
     // From here to the start of the ask nothing waits, so that calls of one turn cannot pass the limits together.
     this.#asked ??= before;
     const device = request.device.id;
