@@ -25,6 +25,28 @@ function recordingLogger() {
   return { lines, logger };
 }
 
+describe("a session's executor", () => {
+  it("that was there when its process died counts as having left at the next start", async () => {
+    const clock = createFakeClock();
+    const path = folder.file("mesh.db");
+    {
+      await using store = await openStore(path, { clock });
+      await store.commit([createSession("s")]);
+      await store.attachStream("s", { executor: true });
+    }
+    await clock.advance(3_600_000);
+    const startedAt = clock.nowMs();
+    await using store = await openStore(path, { clock });
+    await clock.advance(1_000);
+    expect(await store.presence("s")).toEqual({
+      streams: 0,
+      executors: 0,
+      executorDeclared: true,
+      executorLeftAt: startedAt,
+    });
+  });
+});
+
 describe("commits of one turn of the event loop", () => {
   it("leave each other alone when one of them cannot be written at all", async () => {
     await using store = await openStore(":memory:");

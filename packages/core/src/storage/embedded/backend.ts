@@ -104,11 +104,7 @@ export function createEmbeddedBackend(options: EmbeddedBackendOptions): Backend 
         if (executor) store.declareExecutor(sessionId);
         return presences.attach(sessionId, executor, () => bus.publishPresence(sessionId));
       }),
-    presence: (sessionId) =>
-      using((store) => ({
-        ...presences.of(sessionId),
-        executorDeclared: store.reads.executorDeclared(sessionId),
-      })),
+    presence: (sessionId) => using((store) => presences.of(sessionId, store.reads.executorDeclared(sessionId))),
 
     subscribe: bus.subscribe,
     publishTransient: bus.publishTransient,

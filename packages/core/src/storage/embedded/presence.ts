@@ -16,12 +16,13 @@ interface Attached {
 export interface Presences {
   /** `onChange` is called now and when the stream has left. */
   attach(sessionId: string, executor: boolean, onChange: () => void): Closable;
-  of(sessionId: string): Omit<SessionPresence, "executorDeclared">;
+  of(sessionId: string, executorDeclared: boolean): SessionPresence;
 }
 
 /** Counts the streams of each session within the process. */
 export function createPresences(clock: Clock): Presences {
   const sessions = new Map<string, Attached>();
+  const startedAt = clock.nowMs();
 
   const forgetOld = (): void => {
     if (sessions.size < LARGEST_MEMORY) return;
@@ -54,6 +55,12 @@ export function createPresences(clock: Clock): Presences {
         },
       };
     },
-    of: (sessionId) => ({ streams: 0, executors: 0, ...sessions.get(sessionId) }),
+    of(sessionId, executorDeclared) {
+      const attached = sessions.get(sessionId) ?? { streams: 0, executors: 0 };
+      const cameYet = attached.executors > 0 || attached.executorLeftAt !== undefined;
+      // One that was there when the process before this one ended left with it, and may be on its way back.
+      const before = executorDeclared && !cameYet ? { executorLeftAt: startedAt } : {};
+      return { ...before, ...attached, executorDeclared };
+    },
   };
 }
