@@ -27,13 +27,15 @@ export interface MeshOptions {
   readonly key?: string;
   /** Vendors of push services that are played in this process. */
   readonly played?: readonly PlayedAddress[];
+  /** A module that is loaded before the command. */
+  readonly preload?: string;
 }
 
 /** `leafmesh run`, in a program that leads the sockets of push providers to doubles. */
 const WITH_DOUBLES = join(root, "packages/cli/testing/run-with-doubles.program.ts");
 
-function startRun(args: readonly string[], folder: string, { env, played }: MeshOptions): RunningProcess {
-  if (!played) return startLeafmesh(["run", ...args], env);
+function startRun(args: readonly string[], folder: string, { env, played, preload }: MeshOptions): RunningProcess {
+  if (!played) return startLeafmesh(["run", ...args], env, preload);
   const file = join(folder, "played.json");
   writeFileSync(file, JSON.stringify(played));
   return startNode(["--conditions=leafmesh-source", WITH_DOUBLES, file, ...args], env);

@@ -30,8 +30,14 @@ interface Waiter {
 /** Every output of every process of this test file, for the test that looks for secrets in it. */
 export const allOutput: string[] = [];
 
-export function startLeafmesh(args: readonly string[], env: Record<string, string> = {}): RunningProcess {
-  return startNode(["--conditions=leafmesh-source", join(root, "packages/cli/src/main.ts"), ...args], env);
+/** The command; `preload` is a module that Node loads before it. */
+export function startLeafmesh(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  preload?: string,
+): RunningProcess {
+  const before = preload === undefined ? [] : ["--import", preload];
+  return startNode(["--conditions=leafmesh-source", ...before, join(root, "packages/cli/src/main.ts"), ...args], env);
 }
 
 /** Any script; `args` begin with Node's own. */

@@ -46,6 +46,8 @@ export interface TcpProxy extends AsyncDisposable {
   cut(how?: Cut): void;
   /** Cuts the next connection that carries so many bytes to its client, exactly there. */
   cutAfter(point: CutPoint): void;
+  /** New connections are forwarded to this port, as by a balancer that saw the old target die. */
+  retarget(port: number): void;
   /** Resets every connection, and every new one until `restore`. */
   block(): void;
   restore(): void;
@@ -69,6 +71,7 @@ export async function startTcpProxy(targetPort: number, random: () => number = M
   let cutPoint: CutPoint | undefined;
   let blocked = false;
   let accepted = 0;
+  let target = targetPort;
 
   const server = createServer({ noDelay: true, allowHalfOpen: true }, (client) => {
     accepted++;
@@ -76,13 +79,13 @@ export async function startTcpProxy(targetPort: number, random: () => number = M
       client.resetAndDestroy();
       return;
     }
-    const target = connect({ port: targetPort, host: "127.0.0.1", noDelay: true, allowHalfOpen: true });
-    const pair = [client, target] as const;
+    const upstream = connect({ port: target, host: "127.0.0.1", noDelay: true, allowHalfOpen: true });
+    const pair = [client, upstream] as const;
     pairs.add(pair);
     const link = { faults: () => faults, changed: () => changed.promise, random };
     let bytesDown = 0;
-    forward(client, target, { ...link, isStalled: () => faults.stallUp });
-    forward(target, client, {
+    forward(client, upstream, { ...link, isStalled: () => faults.stallUp });
+    forward(upstream, client, {
       ...link,
       isStalled: () => faults.stallDown,
       allowed: (length) => Math.min(length, Math.max(0, (cutPoint?.bytesDown ?? Number.POSITIVE_INFINITY) - bytesDown)),
@@ -136,6 +139,9 @@ export async function startTcpProxy(targetPort: number, random: () => number = M
     cut,
     cutAfter(point) {
       cutPoint = point;
+    },
+    retarget(port) {
+      target = port;
     },
     block() {
       blocked = true;
