@@ -55,7 +55,10 @@ const expired: Settlement<unknown> = { state: "expired", reached: "maybe", resul
 const all = (settlement: Settlement<unknown>) => new Map(["a", "b", "c"].map((id) => [id, settlement] as const));
 
 async function openGroup(calls: PendingCalls): Promise<string> {
-  const group = await calls.openGroup([call("a", 0), call("b", 1), call("c", 2)], 61_000);
+  const group = await calls.openGroup([call("a", 0), call("b", 1), call("c", 2)], {
+    startedAt: 1_000,
+    deadlineAt: 61_000,
+  });
   if (group.status !== "moved") throw new Error(`not opened: ${group.status}`);
   return group.waitId;
 }
@@ -64,15 +67,21 @@ describe("a group of calls", () => {
   it("is stored as offered under one wait, with what belongs to it, or not at all", async () => {
     const { backend, calls } = await createWorld();
     const frame = { kind: "frame.append", runId: "r1", at: 1, frame: { type: "suspend", data: {} } } as const;
-    const group = await calls.openGroup([call("a", 0), call("b", 1)], 61_000, { writes: [frame] });
+    const group = await calls.openGroup(
+      [call("a", 0), call("b", 1)],
+      { startedAt: 1_000, deadlineAt: 61_000 },
+      { writes: [frame] },
+    );
     expect(group).toEqual({ status: "moved", waitId: "wait_1" });
     expect(await backend.wait("wait_1")).toMatchObject({ face: "client", callIds: ["a", "b"], state: "open" });
     expect(await backend.calls({ waitId: "wait_1" })).toMatchObject([
-      { id: "a", state: "offered", reached: "maybe" },
+      { id: "a", state: "offered", reached: "maybe", createdAt: 1_000 },
       { id: "b", state: "offered", reached: "maybe" },
     ]);
     const stale = { kind: "run.update", runId: "r1", version: 9, patch: {} } as const;
-    expect(await calls.openGroup([call("x")], 61_000, { writes: [stale] })).toEqual({ status: "conflict" });
+    expect(await calls.openGroup([call("x")], { startedAt: 1_000, deadlineAt: 61_000 }, { writes: [stale] })).toEqual({
+      status: "conflict",
+    });
     expect(await backend.call("x")).toBeUndefined();
     expect(await backend.frames("r1")).toHaveLength(1);
   });

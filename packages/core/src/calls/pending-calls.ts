@@ -88,7 +88,7 @@ export interface PendingCalls {
   /** Stores calls of one turn and the one wait that holds them, all as `offered`. */
   openGroup(
     calls: readonly NewCall[],
-    deadlineAt: number,
+    wait: { readonly startedAt: number; readonly deadlineAt: number },
     alongside?: Alongside,
   ): Promise<{ readonly status: "moved"; readonly waitId: string } | { readonly status: "gone" | "conflict" }>;
   /**
@@ -198,11 +198,11 @@ export function createPendingCalls({
   return {
     open: (call, alongside = {}, first = CREATED) => create(call, first, alongside),
 
-    async openGroup(calls, deadlineAt, alongside = {}) {
+    async openGroup(calls, { startedAt, deadlineAt }, alongside = {}) {
       const [one] = calls;
       if (!one) throw new Error("a wait holds at least one call");
       const waitId = newId("wait");
-      const moves = createWrites({ id: waitId, state: "open", deadlineAt }, calls, OFFERED, clock.nowMs());
+      const moves = createWrites({ id: waitId, state: "open", deadlineAt }, calls, OFFERED, startedAt);
       const written = await backend.commit([...moves, ...companions(one, alongside)]);
       if (written.committed) return { status: "moved", waitId };
       if (written.at >= moves.length) return { status: "conflict" };

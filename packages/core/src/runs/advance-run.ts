@@ -198,7 +198,11 @@ async function suspend(
   const at = services.clock.nowMs();
   const deadlineAt = deadlineOf(run, needed, at, control.deadlineAtMs);
   const { calls, patch, writes } = planSuspension(run, at, turn, needed, deadlineAt, services.newId);
-  const opened = await services.calls.openGroup(calls, deadlineAt, { writes: [...before, ...writes] });
+  const opened = await services.calls.openGroup(
+    calls,
+    { startedAt: at, deadlineAt },
+    { writes: [...before, ...writes] },
+  );
   if (opened.status !== "moved") throw new CommitConflict({ committed: false, at: 0, reason: "conflict" }, writes);
   control.run = { ...run, ...patch, version: run.version + 1 };
   services.onSuspended({ id: opened.waitId, runId: run.id, deadlineAt });
