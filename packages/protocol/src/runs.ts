@@ -125,7 +125,7 @@ export const toolResultSchema = z.strictObject({
     .union([z.string(), z.array(textBlockSchema).min(1).max(1_000)], {
       error: "must be a text or a list of text blocks",
     })
-    .refine((content) => textOfContent(content).length <= MAX_TOOL_RESULT_CHARACTERS, {
+    .refine((content) => hasAtMostCharacters(textOfContent(content), MAX_TOOL_RESULT_CHARACTERS), {
       message: `must have at most ${MAX_TOOL_RESULT_CHARACTERS} characters`,
     }),
   is_error: z.boolean().default(false),
@@ -151,6 +151,15 @@ export type ApprovalInput = z.output<typeof approvalValueSchema>;
 /** The text that a result's content stands for: blocks are lines of their own. */
 export function textOfContent(content: TextContent): string {
   return typeof content === "string" ? content : content.map(({ text }) => text).join("\n");
+}
+
+/** Counts characters, of which one outside the basic plane is one and not the two units that JavaScript keeps it in. */
+function hasAtMostCharacters(text: string, most: number): boolean {
+  if (text.length <= most) return true;
+  if (text.length > 2 * most) return false;
+  let count = 0;
+  for (const _ of text) count++;
+  return count <= most;
 }
 
 /** One call that waits, or that a run ended with. */

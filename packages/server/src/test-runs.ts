@@ -1,8 +1,9 @@
 /** A client of runs, and a model that a strict provider would accept. For tests of this package only. */
 import { request as httpRequest } from "node:http";
-import type { ChatMessage, DeclaredTool, Model, ModelAnswer, ModelRequest } from "@leafmesh/core";
+import type { DeclaredTool, Model, ModelAnswer, ModelRequest } from "@leafmesh/core";
 import type { RunFrameView } from "@leafmesh/protocol";
 import { type ChatRequest, findRefusal } from "@leafmesh/testkit";
+import { encodeRequest } from "../../core/src/models/openai-request.ts";
 import { startTestServer, type TestServer, type TestServerOptions } from "./test-server.ts";
 
 const inputSchema = { type: "object", properties: { selector: { type: "string" } }, required: ["selector"] };
@@ -35,15 +36,22 @@ export function says(content: string): ModelAnswer {
 /** One answer after the other; refuses a history that a strict provider refuses. */
 export function scriptedModel(...answers: readonly ModelAnswer[]) {
   const requests: ModelRequest[] = [];
-  const answer: Model["answer"] = async (request) => {
-    const refusal = findRefusal(toChatRequest(request));
-    if (refusal) throw new Error(`a provider would refuse this: ${refusal.message}`);
-    requests.push(request);
+  const answer = strictly(requests, async () => {
     const next = answers[requests.length - 1];
     if (!next) throw new Error(`no answer for call ${requests.length}`);
     return next;
-  };
+  });
   return { requests, answer };
+}
+
+/** The model behind what a strict provider refuses; `requests` gets what it is asked. */
+export function strictly(requests: ModelRequest[], answer: Model["answer"]): Model["answer"] {
+  return async (request, options) => {
+    const refusal = findRefusal(toChatRequest(request));
+    if (refusal) throw new Error(`a provider would refuse this: ${refusal.message}`);
+    requests.push(request);
+    return answer(request, options);
+  };
 }
 
 /** Texts of the tool messages of a request, in order. */
@@ -133,37 +141,7 @@ function readFrames(
   });
 }
 
-function toChatRequest({ messages, tools, model }: ModelRequest): ChatRequest {
-  return {
-    model,
-    messages: messages.map(toWire),
-    ...(tools.length > 0
-      ? { tools: tools.map((definition) => ({ type: "function", function: { ...definition } })) }
-      : {}),
-  };
-}
-
-function toWire(message: ChatMessage): ChatRequest["messages"][number] {
-  switch (message.role) {
-    case "tool":
-      return { role: "tool", tool_call_id: message.toolCallId, content: message.content };
-    case "assistant":
-      return {
-        role: "assistant",
-        content: message.content,
-        ...(message.toolCalls?.length
-          ? {
-              tool_calls: message.toolCalls.map((call) => ({
-                id: call.id,
-                type: "function" as const,
-                function: { name: call.name, arguments: call.arguments },
-              })),
-            }
-          : {}),
-      };
-    case "user":
-      return { role: "user", content: typeof message.content === "string" ? message.content : "parts" };
-    case "system":
-      return { role: "system", content: message.content };
-  }
+/** As it goes over the wire. */
+export function toChatRequest(request: ModelRequest): ChatRequest {
+  return JSON.parse(encodeRequest(request, new Set()));
 }

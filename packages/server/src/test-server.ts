@@ -1,6 +1,7 @@
 /** A whole mesh behind a real socket, with a model that the test writes. For tests of this package only. */
 import {
   type Agent,
+  type Backend,
   createEngine,
   type DeclaredTool,
   getAsk,
@@ -12,10 +13,13 @@ import {
 import { createSealer } from "@leafmesh/core/security";
 import { createEmbeddedBackend } from "@leafmesh/core/storage/embedded";
 import { createUploads } from "@leafmesh/core/uploads";
-import { type Clock, randomId, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
+import { type Clock, type Logger, randomId, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
 import { createApi } from "./app.ts";
 import type { AskControl } from "./dependencies.ts";
 import { type Listening, listen } from "./listen.ts";
+
+/** What a test leaves open is not worth waiting for. */
+const CLOSING_GRACE_MS = 50;
 
 const agent: Agent = {
   name: "helper",
@@ -69,7 +73,7 @@ function testMesh({ server, limits, agents = {}, declaredTools = [] }: TestServe
 export interface TestServer {
   readonly url: string;
   readonly port: number;
-  readonly backend: ReturnType<typeof createEmbeddedBackend>;
+  readonly backend: Backend;
   readonly uploads: ReturnType<typeof createUploads>;
   readonly routes: ReturnType<typeof createApi>["routes"];
   /** Ask ids that somebody asked to cancel. */
@@ -97,15 +101,23 @@ export interface TestServerOptions {
   /** Tools of the file. */
   readonly declaredTools?: readonly DeclaredTool[];
   readonly clock?: Clock;
+  /** Migrated; a store of its own in memory unless given. Closed with the server. */
+  readonly backend?: Backend;
+  readonly logger?: Logger;
+}
+
+async function memoryBackend(clock: Clock): Promise<Backend> {
+  const backend = createEmbeddedBackend({ path: ":memory:", durable: false, clock, logger: silentLogger });
+  await backend.migrate();
+  return backend;
 }
 
 /** The model repeats what it was told, unless `answer` says otherwise. */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const apiKeys = (options.apiKeys ?? []).map((key) => ({ name: `owner-of-${key}`, key: new Secret(key) }));
   const mesh = testMesh({ ...options, server: { ...options.server, apiKeys } });
-  const { clock = systemClock } = options;
-  const backend = createEmbeddedBackend({ path: ":memory:", durable: false, clock, logger: silentLogger });
-  await backend.migrate();
+  const { clock = systemClock, logger = silentLogger } = options;
+  const backend = options.backend ?? (await memoryBackend(clock));
   const sealer = createSealer(new Uint8Array(32));
   const uploads = createUploads({ backend, sealer, clock, maxBytes: 64 * 1024 });
   const model: Model = {
@@ -129,7 +141,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     clock,
     newId: randomId,
     random: Math.random,
-    logger: silentLogger,
+    logger,
   });
   await engine.start();
 
@@ -151,7 +163,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     uploads,
     meshKeys: [{ kid: "k", kty: "OKP", crv: "Ed25519", x: "x" }],
     clock,
-    logger: silentLogger,
+    logger,
     version: "0.0.0-test",
     isReady: () => state.ready,
   });
@@ -160,7 +172,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     port: 0,
     hasKeys: apiKeys.length > 0,
     services: [],
-    logger: silentLogger,
+    logger,
   });
 
   return {
@@ -188,8 +200,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       return { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
     },
     async close() {
-      await engine.stop({ graceMs: 1000 });
-      await listening.close(1000);
+      await engine.stop({ graceMs: CLOSING_GRACE_MS });
+      await listening.close(CLOSING_GRACE_MS);
       await backend.close();
     },
   };

@@ -142,6 +142,15 @@ describe("a call", () => {
     ]);
   });
 
+  it("says of a schema without a type that it is of an object, which else is refused", async () => {
+    const { server, model } = await setUp();
+    const bare = { name: "beep", description: "Beeps.", parameters: { properties: {} } };
+    await ask(model, chatRequest({ tools: [bare] }));
+    expect(server.requests[0]?.body?.tools).toEqual([
+      { type: "function", function: { ...bare, parameters: { type: "object", properties: {} } } },
+    ]);
+  });
+
   it("does not let what a model once wrote spoil every later request", async () => {
     const { server, model } = await setUp();
     await ask(

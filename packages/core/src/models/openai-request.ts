@@ -43,7 +43,9 @@ function toolText(definition: ToolDefinition): string {
   const known = toolTexts.get(definition);
   if (known !== undefined) return known;
   const { name, description, parameters } = definition;
-  const tool: ChatCompletionFunctionTool = { type: "function", function: { name, description, parameters } };
+  // Services refuse a whole request for one schema that leaves out what it is a schema of.
+  const typed = parameters.type === undefined ? { type: "object", ...parameters } : parameters;
+  const tool: ChatCompletionFunctionTool = { type: "function", function: { name, description, parameters: typed } };
   const text = JSON.stringify(tool);
   toolTexts.set(definition, text);
   return text;

@@ -9,8 +9,8 @@ export interface StreamFrame {
 export interface SessionStream {
   /** In order of arrival. */
   readonly frames: readonly StreamFrame[];
-  /** The first frame of the type, waiting for it. */
-  next(type: string): Promise<StreamFrame>;
+  /** The frame of the type that comes as the `number`th, from 1, waiting for it. */
+  next(type: string, number?: number): Promise<StreamFrame>;
   close(): void;
 }
 
@@ -43,12 +43,12 @@ export async function openSessionStream(url: string, headers: Record<string, str
 
   return {
     frames,
-    async next(type) {
+    async next(type, number = 1) {
       const giveUpAt = Date.now() + PATIENCE_MS;
       for (;;) {
-        const found = frames.find((frame) => frame.type === type);
+        const found = frames.filter((frame) => frame.type === type)[number - 1];
         if (found) return found;
-        if (Date.now() > giveUpAt) throw new Error(`no frame of type ${type} came`);
+        if (Date.now() > giveUpAt) throw new Error(`no frame ${number} of type ${type} came`);
         await new Promise<void>((resolve) => {
           const timer = setTimeout(resolve, PATIENCE_MS);
           wake = () => {

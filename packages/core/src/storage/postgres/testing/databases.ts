@@ -1,6 +1,6 @@
 /** Databases for tests: one server for each test file, one copy of a migrated database for each test. */
 import { randomUUID } from "node:crypto";
-import { Secret, silentLogger, systemClock } from "@leafmesh/protocol";
+import { type Clock, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
 import { type PostgresOptions, type PostgresServer, startPostgres } from "@leafmesh/testkit/postgres";
 import type { BackendUnderTest } from "@leafmesh/testkit/suites";
 import { createPostgresBackend, type PostgresBackend } from "../backend.ts";
@@ -11,19 +11,19 @@ export interface TestDatabases {
   /** Address of an empty, migrated database. */
   create(): Promise<string>;
   /** A backend as a process of its own would have it, migrated. */
-  open(url: string): Promise<PostgresBackend>;
-  store(): Promise<BackendUnderTest>;
+  open(url: string, clock?: Clock): Promise<PostgresBackend>;
+  store(clock?: Clock): Promise<BackendUnderTest>;
   readonly server: PostgresServer;
   stop(): Promise<void>;
 }
 
 export async function startTestDatabases(options: PostgresOptions = {}): Promise<TestDatabases> {
   const server = await startPostgres(options);
-  const open = async (url: string): Promise<PostgresBackend> => {
+  const open = async (url: string, clock: Clock = systemClock): Promise<PostgresBackend> => {
     const backend = createPostgresBackend({
       url: new Secret(url),
       processId: randomUUID(),
-      clock: systemClock,
+      clock,
       logger: silentLogger,
     });
     await backend.migrate();
@@ -47,14 +47,14 @@ export async function startTestDatabases(options: PostgresOptions = {}): Promise
     server,
     open,
     create: () => server.createDatabase(`test_${++count}`, TEMPLATE),
-    async store() {
+    async store(clock) {
       const url = unused.pop() ?? (await databases.create());
-      let backend = await open(url);
+      let backend = await open(url, clock);
       return {
         backend,
         async reopen() {
           await backend.close();
-          backend = await open(url);
+          backend = await open(url, clock);
           return backend;
         },
         async dispose() {
