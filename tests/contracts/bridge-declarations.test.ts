@@ -16,64 +16,61 @@ describeOnBothStores("the device tool bridge, a declaration", (open) => {
   const { start } = bridgeWorlds(open);
   const answer = async () => says("no tools");
 
-  /** The query is refused with 400 and leaves nothing behind; the session takes the next one. */
-  async function expectRefused(world: BridgeWorld, device_tools: unknown, message: RegExp): Promise<void> {
-    const before = await world.call("GET", `/api/sessions/${world.sessionId}`);
-    const { status, body } = await world.query({ context: { device_tools } });
-    expect([status, body.error.code]).toEqual([400, "invalid_device_tools"]);
-    expect(body.error.message).toMatch(message);
-    expect((await world.call("GET", `/api/sessions/${world.sessionId}`)).body).toEqual(before.body);
-    expect((await world.call("GET", `/api/sessions/${world.sessionId}/history`)).body.messages).toEqual([]);
-    const stream = await world.stream();
-    await stream.next("session_state");
-    expect(stream.frames.map(({ type }) => type)).toEqual(["session.created", "session_state"]);
-    expect(await world.server.backend.runs({ sessionId: world.sessionId })).toEqual([]);
-    const next = await world.query({ context: {} });
-    expect(await world.reply(next.body.run_id)).toBe("no tools");
-    expect(shown(world)).toEqual([]);
-  }
+  const wrong: readonly (readonly [what: string, device_tools: unknown, message: RegExp])[] = [
+    ["without the prefix", [{ ...SEND_SMS, tool_id: "send_sms" }], /context\.device_tools\.0\.tool_id/],
+    ["with an empty suffix", [{ ...SEND_SMS, tool_id: "device_" }], /device_tools\.0\.tool_id/],
+    ["with 49 characters behind the prefix", [{ ...SEND_SMS, tool_id: `device_${"x".repeat(49)}` }], /0\.tool_id/],
+    ["with an upper case letter", [{ ...SEND_SMS, tool_id: "device_Sms" }], /0\.tool_id/],
+    ["with a hyphen", [{ ...SEND_SMS, tool_id: "device_send-sms" }], /0\.tool_id/],
+    ["with a trailing newline", [{ ...SEND_SMS, tool_id: "device_a\n" }], /0\.tool_id/],
+    ["without a name", [{ ...SEND_SMS, tool_id: undefined }], /0\.tool_id/],
+    ["with a blank description", [{ ...SEND_SMS, description: " \n" }], /0\.description/],
+    ["without a description", [{ ...SEND_SMS, description: undefined }], /0\.description/],
+    ["without parameters", [{ ...SEND_SMS, parameters: undefined }], /0\.parameters/],
+    ["with parameters that are no object", [{ ...SEND_SMS, parameters: [] }], /0\.parameters/],
+    ["with parameters of another type", [{ ...SEND_SMS, parameters: { type: "array" } }], /0\.parameters\.type/],
+    ["with a fourth field", [{ ...SEND_SMS, strict: true }], /0\.strict: unknown field/],
+    ["that is no object", ["device_send_sms"], /device_tools\.0/],
+    [
+      "with two entries of one tool_id",
+      [SEND_SMS, OTHER, { ...SEND_SMS, description: "Another." }],
+      /2\.tool_id: duplicate/,
+    ],
+    ["that is not an array", { device_send_sms: SEND_SMS }, /must be an array/],
+  ];
 
-  it.each([
-    ["without the prefix", { ...SEND_SMS, tool_id: "send_sms" }, /context\.device_tools\.0\.tool_id/],
-    ["with an empty suffix", { ...SEND_SMS, tool_id: "device_" }, /device_tools\.0\.tool_id/],
-    ["with 49 characters behind the prefix", { ...SEND_SMS, tool_id: `device_${"x".repeat(49)}` }, /0\.tool_id/],
-    ["with an upper case letter", { ...SEND_SMS, tool_id: "device_Sms" }, /0\.tool_id/],
-    ["with a hyphen", { ...SEND_SMS, tool_id: "device_send-sms" }, /0\.tool_id/],
-    ["with a trailing newline", { ...SEND_SMS, tool_id: "device_a\n" }, /0\.tool_id/],
-    ["without a name", { ...SEND_SMS, tool_id: undefined }, /0\.tool_id/],
-    ["with a blank description", { ...SEND_SMS, description: " \n" }, /0\.description/],
-    ["without a description", { ...SEND_SMS, description: undefined }, /0\.description/],
-    ["without parameters", { ...SEND_SMS, parameters: undefined }, /0\.parameters/],
-    ["with parameters that are no object", { ...SEND_SMS, parameters: [] }, /0\.parameters/],
-    ["with parameters of another type", { ...SEND_SMS, parameters: { type: "array" } }, /0\.parameters\.type/],
-    ["with a fourth field", { ...SEND_SMS, strict: true }, /0\.strict: unknown field/],
-    ["that is no object", "device_send_sms", /device_tools\.0/],
-  ] as const)(
+  it(
     cites(
-      "of an entry %s is rejected with 400 before anything persists",
+      "that is malformed is rejected with 400 before anything persists, and poisons nothing",
+      "bridge.declare.1",
       "bridge.declare.2",
       "bridge.declare.tool_id",
       "bridge.declare.description",
       "bridge.declare.parameters",
       "bridge.declare.3",
       "bridge.declare.5a",
+      "bridge.declare.5b",
       "bridge.declare.5c",
       "bridge.declare.5d",
     ),
-    async (_, entry, message) => {
-      await expectRefused(await start({ answer }), [entry], message);
-    },
-  );
-
-  it(cites("that is not an array is rejected with 400", "bridge.declare.1", "bridge.declare.5a"), async () => {
-    await expectRefused(await start({ answer }), { device_send_sms: SEND_SMS }, /must be an array/);
-  });
-
-  it(
-    cites("with two entries of one tool_id is rejected with 400", "bridge.declare.5b", "bridge.declare.5c"),
     async () => {
-      const other = { ...SEND_SMS, description: "Another." };
-      await expectRefused(await start({ answer }), [SEND_SMS, OTHER, other], /device_tools\.2\.tool_id: duplicate/);
+      const world = await start({ answer });
+      const session = `/api/sessions/${world.sessionId}`;
+      const before = await world.call("GET", session);
+      for (const [what, device_tools, message] of wrong) {
+        const { status, body } = await world.query({ context: { device_tools } });
+        expect([what, status, body.error.code]).toEqual([what, 400, "invalid_device_tools"]);
+        expect(body.error.message).toMatch(message);
+        expect((await world.call("GET", session)).body).toEqual(before.body);
+      }
+      expect((await world.call("GET", `${session}/history`)).body.messages).toEqual([]);
+      const stream = await world.stream();
+      await stream.next("session_state");
+      expect(stream.frames.map(({ type }) => type)).toEqual(["session.created", "session_state"]);
+      expect(await world.server.backend.runs({ sessionId: world.sessionId })).toEqual([]);
+      const next = await world.query({ context: {} });
+      expect(await world.reply(next.body.run_id)).toBe("no tools");
+      expect(shown(world)).toEqual([]);
     },
   );
 

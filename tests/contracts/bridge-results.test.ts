@@ -7,41 +7,34 @@ import { cites } from "./cites.ts";
 describeOnBothStores("the device tool bridge, a result", (open) => {
   const { start } = bridgeWorlds(open);
 
-  it.each([
-    ["an object", { status: "ok", result: { a: [1, null] } }, '{"status":"ok","result":{"a":[1,null]}}'],
-    ["a text", { status: "ok", result: "sent" }, '{"status":"ok","result":"sent"}'],
-    ["false", { status: "ok", result: false }, '{"status":"ok","result":false}'],
-    ["nothing", { status: "ok" }, '{"status":"ok","result":null}'],
-    ["keys that nobody knows", { status: "ok", result: 1, took_ms: 3 }, '{"status":"ok","result":1}'],
-  ])(
+  it(
     cites(
-      "of status ok with %s resolves the call with it",
+      "of status ok resolves the call with whatever JSON it holds",
       "bridge.execute.2",
       "bridge.execute.3a",
       "bridge.body.status",
       "bridge.body.result",
       "bridge.body.unknown",
     ),
-    async (_, json, read) => {
+    async () => {
       const world = await start();
-      const { callId, token, runId } = await world.withCall();
-      expect((await world.post(callId, { call_token: token, ...json })).status).toBe(200);
-      expect(await world.reply(runId)).toBe(read);
+      for (const [json, read] of [
+        [{ status: "ok", result: { a: [1, null] } }, '{"status":"ok","result":{"a":[1,null]}}'],
+        [{ status: "ok", result: "sent" }, '{"status":"ok","result":"sent"}'],
+        [{ status: "ok", result: false }, '{"status":"ok","result":false}'],
+        [{ status: "ok" }, '{"status":"ok","result":null}'],
+        [{ status: "ok", result: 1, took_ms: 3 }, '{"status":"ok","result":1}'],
+      ] as const) {
+        const { callId, token, runId } = await world.withCall();
+        expect((await world.post(callId, { call_token: token, ...json })).status).toBe(200);
+        expect(await world.reply(runId)).toBe(read);
+      }
     },
   );
 
-  it.each([
-    [
-      "code and message",
-      { code: "permission_denied", message: "The user denied SMS permission." },
-      "permission_denied: The user denied SMS permission.",
-    ],
-    ["a message alone", { message: "No signal." }, "device_error: No signal."],
-    ["a code alone", { code: "no_signal", message: " " }, "no_signal: The device reported an error."],
-    ["keys that nobody knows", { code: "x", message: "m", stack: "at Sms.kt" }, "x: m"],
-  ])(
+  it(
     cites(
-      "of status error with %s is a failed step, and the run continues with it in context",
+      "of status error is a failed step, and the run continues with it in context",
       "bridge.execute.4",
       "bridge.execute.5a",
       "bridge.execute.sample-error",
@@ -52,14 +45,22 @@ describeOnBothStores("the device tool bridge, a result", (open) => {
       "bridge.body.status",
       "bridge.body.unknown",
     ),
-    async (_, error, read) => {
+    async () => {
       const world = await start();
-      const { callId, token, runId, stream } = await world.withCall();
-      const posted = await world.post(callId, { call_token: token, status: "error", error });
-      expect([posted.status, posted.body]).toEqual([200, { resolved: true }]);
-      expect((await stream.next("tool.finished")).payload).toMatchObject({ success: false });
-      expect(await world.reply(runId)).toBe(read);
-      expect(world.requests.at(-1)?.messages.at(-1)).toMatchObject({ role: "tool", content: read });
+      const denied = { code: "permission_denied", message: "The user denied SMS permission." };
+      for (const [error, read] of [
+        [denied, "permission_denied: The user denied SMS permission."],
+        [{ message: "No signal." }, "device_error: No signal."],
+        [{ code: "no_signal", message: " " }, "no_signal: The device reported an error."],
+        [{ code: "x", message: "m", stack: "at Sms.kt" }, "x: m"],
+      ] as const) {
+        const { callId, token, runId, stream } = await world.withCall();
+        const posted = await world.post(callId, { call_token: token, status: "error", error });
+        expect([posted.status, posted.body]).toEqual([200, { resolved: true }]);
+        expect((await stream.next("tool.finished")).payload).toMatchObject({ success: false });
+        expect(await world.reply(runId)).toBe(read);
+        expect(world.requests.at(-1)?.messages.at(-1)).toMatchObject({ role: "tool", content: read });
+      }
     },
   );
 });
@@ -67,7 +68,7 @@ describeOnBothStores("the device tool bridge, a result", (open) => {
 describeOnBothStores("the device tool bridge, the result route answers", (open) => {
   const { start } = bridgeWorlds(open);
 
-  it.each([
+  const malformed = [
     ["without a status", { call_token: "T" }],
     ["with another status", { call_token: "T", status: "fine" }],
     ["without a token", { status: "ok", result: 1 }],
@@ -77,9 +78,11 @@ describeOnBothStores("the device tool bridge, the result route answers", (open) 
     ["with an error that says nothing", { call_token: "T", status: "error", error: { code: "", message: " " } }],
     ["with an empty error", { call_token: "T", status: "error", error: {} }],
     ["that is a list", []],
-  ])(
+  ] as const;
+
+  it(
     cites(
-      "400 to a body %s, and the call stays open",
+      "400 to a malformed body, and the call stays open",
       "bridge.codes.400",
       "bridge.codes.order",
       "bridge.body.call_token",
@@ -87,29 +90,28 @@ describeOnBothStores("the device tool bridge, the result route answers", (open) 
       "bridge.body.error",
       "bridge.execute.5b",
     ),
-    async (_, json) => {
+    async () => {
       const world = await start();
       const { callId, ok } = await world.withCall();
-      const { status, body } = await world.post(
-        callId,
-        "call_token" in json && json.call_token ? { ...json, call_token: ok.call_token } : json,
-      );
-      expect([status, body]).toEqual([
-        400,
-        { message: expect.any(String), error: { code: "invalid_result", message: body.message } },
-      ]);
+      for (const [what, wrong] of malformed) {
+        const json = "call_token" in wrong && wrong.call_token ? { ...wrong, call_token: ok.call_token } : wrong;
+        const { status, body } = await world.post(callId, json);
+        expect([what, status, body]).toEqual([
+          what,
+          400,
+          { message: expect.any(String), error: { code: "invalid_result", message: body.message } },
+        ]);
+      }
       expect((await world.post(callId, ok)).status).toBe(200);
     },
   );
 
-  it.each([
-    ["is not JSON", "not json"],
-    ["is empty", ""],
-    ["is nested too deep", "[".repeat(200_000)],
-  ])(cites("400 to a body that %s, whatever the call", "bridge.codes.400"), async (_, raw) => {
+  it(cites("400 to a body that is no JSON object, whatever the call", "bridge.codes.400"), async () => {
     const world = await start();
     const path = `/api/sessions/${world.sessionId}/device_tools/unknown/result`;
-    expect((await world.call("POST", path, { raw })).status).toBe(400);
+    for (const raw of ["not json", "", "null", "[".repeat(200_000)]) {
+      expect((await world.call("POST", path, { raw })).status).toBe(400);
+    }
   });
 
   it(

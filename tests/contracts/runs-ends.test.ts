@@ -98,6 +98,7 @@ describeOnBothStores("client-executed tools, a turn with both kinds of tools", (
       "holds the platform's calls for an approval, and never the client's, though they write, too",
       "client.mixed.4",
       "client.mixed.5",
+      "client.resume.8",
     ),
     async () => {
       const { tool, calls } = await platformTool("book", "write");
@@ -116,7 +117,9 @@ describeOnBothStores("client-executed tools, a turn with both kinds of tools", (
       ]);
       expect(calls).toEqual([]);
       expect((await approve(server, runId)).status).toBe(202);
-      await server.frames(runId, isType("run.end"));
+      const all = await server.frames(runId, isType("run.end"));
+      const resumes = all.filter(({ type }) => type === "resume").map(({ data }) => data.resolved_by);
+      expect(resumes).toEqual(["human", "human"]);
       expect(toolTexts(server.requests[1])).toEqual(["marked", "book done"]);
     },
   );

@@ -6,14 +6,13 @@ import { result, runsWorlds } from "../../packages/server/src/testing/runs-world
 import { describeOnBothStores } from "../support/stores.ts";
 import { cites } from "./cites.ts";
 
-const LIMITS = { limits: { toolResultMaxChars: 300_000 } };
 /** A tool of the platform at an address where nobody is. */
 const AWAY = { ...HIGHLIGHT, kind: "http", name: "away", url: "http://127.0.0.1:1/", requiresApproval: false } as const;
 
 describeOnBothStores("client-executed tools, results", (open) => {
-  const { start, waiting } = runsWorlds(open);
+  const { start } = runsWorlds(open);
 
-  it.each([
+  const read = [
     ["a text", "marked", false, "marked"],
     [
       "text blocks",
@@ -32,9 +31,11 @@ describeOnBothStores("client-executed tools, results", (open) => {
     ["a success that begins with error", "errors: 0", false, "errors: 0"],
     ["100 000 characters", "x".repeat(100_000), true, `error: ${"x".repeat(100_000)}`],
     ["100 000 characters of two units each", "\u{1f33f}".repeat(100_000), false, "\u{1f33f}".repeat(100_000)],
-  ] as const)(
+  ] as const;
+
+  it(
     cites(
-      "that are %s are read as they should",
+      "that are texts or blocks are read as they should, with error: in front of those that failed",
       "client.resume.2a",
       "client.resume.2b",
       "client.resume.2c",
@@ -42,11 +43,20 @@ describeOnBothStores("client-executed tools, results", (open) => {
       "client.resume.4a",
       "client.resume.5",
     ),
-    async (_, content, is_error, read) => {
-      const { server, runId } = await waiting([says("Fine.")], LIMITS);
-      expect((await server.resume(runId, [result("call-1", content, { is_error })])).status).toBe(202);
+    async () => {
+      const calls = read.map((_, index) => ["highlight", {}, `call-${index}`] as const);
+      const server = await start([asks(...calls), says("Fine.")], {
+        limits: { toolResultMaxChars: 300_000 },
+        agents: { helper: { tools: ["highlight"], maxToolCallsPerMessage: 64 } },
+      });
+      const runId = await server.submit();
+      await server.frames(runId, isType("suspend"));
+      const results = read.map(([, content, is_error], index) => result(`call-${index}`, content, { is_error }));
+      expect((await server.resume(runId, results)).status).toBe(202);
       await server.frames(runId, isType("run.end"));
-      expect(toolTexts(server.requests[1])).toEqual([read]);
+      const texts = toolTexts(server.requests[1]);
+      for (const [index, [what, , , text]] of read.entries()) expect([what, texts[index]]).toEqual([what, text]);
+      expect(texts).toHaveLength(read.length);
     },
   );
 

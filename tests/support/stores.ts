@@ -15,16 +15,24 @@ export type OpenStore = (clock?: Clock) => Promise<BackendUnderTest>;
 
 export type StoreKind = "embedded" | "PostgreSQL";
 
+/** One server for all suites of a test file. */
+let databases: Promise<TestDatabases> | undefined;
+afterAll(async () => {
+  await (await databases)?.stop();
+});
+
 /** The suite once for each kind of store; without PostgreSQL on this machine, for the embedded one alone. */
 export function describeOnBothStores(name: string, suite: (open: OpenStore, kind: StoreKind) => void): void {
   describe(`${name}: embedded`, () => suite(openEmbedded, "embedded"));
   describe.skipIf(!postgresAvailable())(`${name}: PostgreSQL`, () => {
-    let databases: TestDatabases;
     beforeAll(async () => {
-      databases = await startTestDatabases();
+      databases ??= startTestDatabases();
+      await databases;
     });
-    afterAll(() => databases?.stop());
-    suite((clock = systemClock) => databases.store(sharedTime(clock)), "PostgreSQL");
+    suite(async (clock = systemClock) => {
+      if (!databases) throw new Error("a store can be opened in a test only");
+      return (await databases).store(sharedTime(clock));
+    }, "PostgreSQL");
   });
 }
 

@@ -39,8 +39,10 @@ export async function startTestDatabases(options: PostgresOptions = {}): Promise
     const name = new URL(url).pathname.slice(1);
     const tables = await server.query(name, "select tablename from pg_tables where schemaname = 'leafmesh'");
     const names = tables.map(({ tablename }) => String(tablename)).filter((table) => table !== "migrations");
-    const list = [...names.map((table) => `leafmesh."${table}"`), "leafmesh_jobs.job"].join(", ");
-    await server.query(name, `truncate ${list} restart identity cascade`);
+    const full = [...names.map((table) => `leafmesh."${table}"`), "leafmesh_jobs.job"];
+    // For the few rows of a test several times as fast as `truncate`; without the checks that rows lead to rows.
+    const deletes = full.map((table) => `delete from ${table}`);
+    await server.query(name, ["set session_replication_role = replica", ...deletes].join("; "));
   };
 
   const databases: TestDatabases = {
