@@ -53,57 +53,6 @@ describeOnBothStores("the device tool bridge, an image in a result", (open) => {
 
   it(
     cites(
-      "never reaches the transcript: neither what is stored of it nor what is read back grows by it",
-      "bridge.image.6",
-      "bridge.image.7a",
-      "bridge.image.7b",
-    ),
-    async () => {
-      const world = await start();
-      const { callId, ok, runId } = await world.withCall();
-      const image_base64 = jpeg("MARKED-IMAGE-BYTES");
-      await world.post(callId, { ...ok, result: { image_base64, screen_width: 1440 } });
-      await world.reply(runId);
-      const fresh = await world.stream();
-      await fresh.next("session_state");
-      const { backend } = world.server;
-      const history = await world.call("GET", `/api/sessions/${world.sessionId}/history`);
-      const read = JSON.stringify([
-        history.body,
-        fresh.frames,
-        await backend.messages(world.sessionId),
-        await backend.events(world.sessionId),
-        await backend.call(callId),
-      ]);
-      expect(read).not.toContain(image_base64.slice(0, 16));
-      expect(read).not.toContain("image_base64");
-      expect(JSON.stringify(history.body).length).toBeLessThan(image_base64.length / 2);
-      expect(read).toContain("1440");
-    },
-  );
-
-  it(
-    cites(
-      "with status error is left out: the failed result is text, and no provider refuses the turn",
-      "bridge.image.8",
-      "bridge.image.9",
-      "bridge.image.10",
-    ),
-    async () => {
-      const world = await start();
-      const { callId, token, runId } = await world.withCall();
-      const image = { image_base64: jpeg("MARKED"), image_media_type: "image/jpeg" };
-      const error = { code: "permission_denied", message: "No camera.", ...image };
-      const posted = await world.post(callId, { call_token: token, status: "error", error, result: image });
-      expect(posted.status).toBe(200);
-      expect(await world.reply(runId)).toBe("permission_denied: No camera.");
-      expect(imagesOf(world.requests.at(-1))).toEqual([]);
-      expect(toolTextsOf(world.requests.at(-1))).toEqual(["permission_denied: No camera."]);
-    },
-  );
-
-  it(
-    cites(
       "that is old is removed from a long conversation, with a note that it can be asked for again; the newest stays",
       "bridge.image.14a",
       "bridge.image.14b",

@@ -1,20 +1,8 @@
-/** Tools that the client executes: the same answer again, and another answer. */
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { expect, it, onTestFinished } from "vitest";
-import { asks, HIGHLIGHT, isType, says, toolTexts } from "../../packages/server/src/test-runs.ts";
+import { expect, it } from "vitest";
+import { asks, isType, says, toolTexts } from "../../packages/server/src/test-runs.ts";
 import { result, runsWorlds } from "../../packages/server/src/testing/runs-world.ts";
 import { describeOnBothStores } from "../support/stores.ts";
 import { cites } from "./cites.ts";
-
-/** A tool of the platform that nobody calls before a person has said so. */
-async function bookTool() {
-  const server = createServer((_, response) => void response.end("booked"));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/book`;
-  return { ...HIGHLIGHT, kind: "http", name: "book", effect: "write", url, requiresApproval: true } as const;
-}
 
 describeOnBothStores("client-executed tools, the same results again", (open) => {
   const { start, waiting } = runsWorlds(open);
@@ -83,40 +71,10 @@ describeOnBothStores("client-executed tools, the same results again", (open) => 
       expect(toolTexts(server.requests[3])).toEqual(["first", "second", "third"]);
     },
   );
-
-  it(
-    cites(
-      "are a 202 that does nothing while the run waits for an approval of the same turn; different ones are not",
-      "client.refuse.7b",
-      "client.refuse.6c",
-      "client.refuse.different-waiting",
-    ),
-    async () => {
-      const book = await bookTool();
-      const server = await start([asks(["highlight"], ["book"]), says("Done.")], {
-        declaredTools: [HIGHLIGHT, book],
-        agents: { helper: { tools: ["highlight", "book"] } },
-      });
-      const runId = await server.submit();
-      await server.frames(runId, isType("suspend"));
-      await server.resume(runId, [result("call-1", "marked")]);
-      const frames = await server.frames(runId, isType("suspend", 2));
-      expect(frames.at(-1)?.data).toMatchObject({ resume_contract: "approval" });
-      const again = await server.resume(runId, [result("call-1", "marked")]);
-      expect([again.status, again.body.status]).toEqual([202, "suspended"]);
-      const different = await server.resume(runId, [result("call-1", "other")]);
-      expect([different.status, different.body.code]).toEqual([409, "resume_contract_mismatch"]);
-      expect((await server.call("GET", `/runs/${runId}/events`)).body.events).toEqual(frames);
-      const json = { contract: "approval", value: { decision: "approve" } };
-      expect((await server.call("POST", `/runs/${runId}/resume`, { json })).status).toBe(202);
-      await server.frames(runId, isType("run.end"));
-      expect(toolTexts(server.requests[1])).toEqual(["marked", "booked"]);
-    },
-  );
 });
 
 describeOnBothStores("client-executed tools, no repeat is", (open) => {
-  const { start, waiting } = runsWorlds(open);
+  const { waiting } = runsWorlds(open);
 
   it(
     cites(
@@ -132,26 +90,6 @@ describeOnBothStores("client-executed tools, no repeat is", (open) => {
         const { status, body } = await server.resume(runId, [other]);
         expect([status, body.code]).toEqual([409, "not_suspended"]);
       }
-    },
-  );
-
-  it(
-    cites(
-      "a valid answer to a call that waits now, though its id and its answer were there before",
-      "client.refuse.same-id",
-      "client.refuse.same-id-later",
-    ),
-    async () => {
-      const call = asks(["highlight", undefined, "call_0"]);
-      const server = await start([call, call, says("Done.")]);
-      const runId = await server.submit();
-      await server.frames(runId, isType("suspend"));
-      await server.resume(runId, [result("call_0", "same")]);
-      await server.frames(runId, isType("suspend", 2));
-      const taken = await server.resume(runId, [result("call_0", "same")]);
-      expect([taken.status, taken.body.status]).toEqual([202, "queued"]);
-      await server.frames(runId, isType("run.end"));
-      expect(toolTexts(server.requests[2])).toEqual(["same", "same"]);
     },
   );
 });

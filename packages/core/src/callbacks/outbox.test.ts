@@ -203,36 +203,6 @@ describe("notices of a run", () => {
     expect(target.deliveries).toEqual([]);
     await engine.stop({ graceMs: 0 });
   });
-
-  it("E.10/16: are sent by the next process, once, for a wait that ran out while none was there", async () => {
-    const clock = createFakeClock();
-    await using disk = await createDisk(clock);
-    const hook = await receiver();
-    const first = await disk.open();
-    const sealerOf = { more: { sealer: fixedSealer() } };
-    const before = await harness({
-      model: strict(scripted(calls(call("highlight", {}, "a")))),
-      mesh: meshWith(),
-      clock,
-      backend: first,
-      ...sealerOf,
-    });
-    await before.engine.start();
-    await submit(before.engine, withCallback(hook.url));
-    await hook.received(1);
-    await settled(first, clock);
-    await before.engine.stop({ graceMs: 0 });
-    clock.setWallClock(clock.nowMs() + 3_600_000);
-    for (let start = 0; start < 2; start++) {
-      const backend = await disk.open();
-      const { engine } = await harness({ model: strict(scripted()), mesh: meshWith(), clock, backend, ...sealerOf });
-      await engine.start();
-      await hook.received(2);
-      await settled(backend, clock);
-      await engine.stop({ graceMs: 0 });
-    }
-    expect(notices(hook.deliveries).map(({ event }) => event)).toEqual(["run.suspended", "run.ended"]);
-  });
 });
 
 describe("a process that dies while it sends", () => {

@@ -8,17 +8,14 @@ import {
   calls,
   checkHistory,
   createDisk,
-  done,
-  FunctionModel,
+  type FunctionModel,
   harness,
   memoryBackend,
-  mortalBackend,
   says,
   scripted,
-  tool,
 } from "../runs/testing/index.ts";
 import type { Backend, RunRecord } from "../storage/contract.ts";
-import { answer, approval, BOOK, clientMesh, HIGHLIGHT, strict, submit } from "./test-runs.ts";
+import { answer, approval, BOOK, clientMesh, strict, submit } from "./test-runs.ts";
 
 const soon = () => AbortSignal.timeout(10_000);
 
@@ -60,140 +57,11 @@ function toolTexts(model: FunctionModel, nth: number): readonly string[] {
   return (model.requests[nth]?.messages ?? []).flatMap((message) => (message.role === "tool" ? [message.content] : []));
 }
 
-async function frameTypes(backend: Backend, runId: string): Promise<readonly string[]> {
+async function _frameTypes(backend: Backend, runId: string): Promise<readonly string[]> {
   const frames = await backend.frames(runId);
   expect(frames.map(({ seq }) => seq)).toEqual(frames.map((_, index) => index + 1));
   return frames.map(({ type }) => type);
 }
-
-describe("E.10/3: a process that dies at any commit", { timeout: 60_000 }, () => {
-  const MIXED = calls(call("note", {}, "a"), call("highlight", { selector: "#price" }, "b"));
-
-  async function play(atCommit: number, stored: boolean) {
-    const clock = createFakeClock();
-    await using disk = await createDisk(clock);
-    let notes = 0;
-    const note = tool("note", () => done(`noted ${++notes}`));
-    const model = () =>
-      strict(
-        new FunctionModel(({ messages }) => {
-          const turn = messages.filter(({ role }) => role === "assistant").length;
-          return turn === 0 ? MIXED : says("The end.");
-        }),
-      );
-    const idempotency = { key: "one", digest: "one" };
-    let acceptances = 0;
-
-    /** A client that never gives up: submits once, answers whenever the run waits, follows to the end. */
-    const live = async (store: Backend, seen: Backend) => {
-      const { engine } = await harness({ model: model(), tools: [note], mesh: clientMesh(), clock, backend: store });
-      await engine.start();
-      const { runId } = await submit(engine, { idempotency });
-      for (;;) {
-        const run = await seen.run(runId);
-        if (run?.status === "succeeded") return run;
-        if (run?.status === "suspended") {
-          const resumed = await engine.resumeRun(runId, answer(["b", "marked"]), "key");
-          if (resumed.status === "refused") throw new Error(resumed.code);
-          if (resumed.status === "accepted") acceptances++;
-        }
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-    };
-
-    const first = await disk.open();
-    const mortal = mortalBackend(first, { atCommit, stored });
-    const lived = live(mortal.backend, first).catch(() => "died" as const);
-    const how = await Promise.race([mortal.died.then(() => "died" as const), lived]);
-    const reopened = how === "died" ? await disk.open() : first;
-    const run = how === "died" ? await live(reopened, reopened) : how;
-    return {
-      died: how === "died",
-      run,
-      notes,
-      acceptances,
-      messages: await reopened.messages(run.sessionId),
-      frames: await frameTypes(reopened, run.id),
-      calls: await reopened.calls({ runId: run.id }),
-      waits: await reopened.waits({ runId: run.id }),
-    };
-  }
-
-  it("loses nothing and executes nothing twice; the history is closed", async () => {
-    for (let atCommit = 1; ; atCommit++) {
-      let died = false;
-      for (const stored of [true, false]) {
-        const played = await play(atCommit, stored);
-        died ||= played.died;
-        checkHistory(played.messages);
-        expect(played.run).toMatchObject({ status: "succeeded", reply: "The end." });
-        expect(played.notes).toBeLessThanOrEqual(1);
-        const [note, marked] = played.messages.flatMap(({ message }) =>
-          message.role === "tool" ? [message.content] : [],
-        );
-        expect(marked).toBe("marked");
-        if (played.notes === 1 && note !== "noted 1") expect(note).toMatch(/may have happened/);
-        expect(played.frames.filter((type) => type === "suspend")).toHaveLength(1);
-        expect(played.frames.filter((type) => type === "resume")).toHaveLength(1);
-        expect(played.frames.at(-1)).toBe("run.end");
-        expect(played.calls.map(({ state }) => state)).toEqual(["used"]);
-        expect(played.waits.map(({ state }) => state)).toEqual(["continued"]);
-      }
-      if (!died) {
-        // Submitted and begun; answer and wait; resume; taken up; results; reply.
-        expect(atCommit).toBe(7);
-        break;
-      }
-    }
-  });
-});
-
-describe("E.10/8: a turn with both kinds of tools", () => {
-  it("suspends before anything executes, asks about the client's calls only, and keeps the asked order", async () => {
-    const { bodies, tool: book } = await bookingService();
-    let notes = 0;
-    const note = tool("note", () => done(`noted ${++notes}`));
-    const model = strict(
-      scripted(calls(call("note", {}, "a"), call("highlight", {}, "b"), call("book", { at: "9" }, "c")), says("Done.")),
-    );
-    const { engine, backend } = await harness({ model, tools: [note], mesh: clientMesh([HIGHLIGHT, book]) });
-    await engine.start();
-    const { runId } = await submit(engine);
-    await reaches(backend, runId, "suspended");
-    const [asked] = await backend.frames(runId, { types: ["suspend"] });
-    expect(asked?.data).toMatchObject({ prompt: { tool_calls: [{ id: "b", name: "highlight" }] } });
-    expect([notes, bodies.length]).toEqual([0, 0]);
-
-    expect(await engine.resumeRun(runId, answer(["b", "marked"]), "key")).toMatchObject({ status: "accepted" });
-    for (;;) {
-      const frames = await backend.frames(runId, { types: ["suspend"] });
-      if (frames.length === 2) break;
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    await reaches(backend, runId, "suspended");
-    const held = (await backend.frames(runId, { types: ["suspend"] }))[1];
-    expect(held?.data).toMatchObject({
-      resume_contract: "approval",
-      prompt: { reason: "approval", tool_calls: [{ id: "c", name: "book", arguments: { at: "9" } }] },
-    });
-    expect([notes, bodies.length]).toEqual([0, 0]);
-
-    // E.10/5: the 202 of the first resume was lost, and it is sent again while the run waits for an approval.
-    expect(await engine.resumeRun(runId, answer(["b", "marked"]), "key")).toMatchObject({ status: "repeated" });
-    expect(await engine.resumeRun(runId, answer(["b", "other"]), "key")).toMatchObject({
-      status: "refused",
-      code: "resume_contract_mismatch",
-    });
-    expect((await backend.run(runId))?.status).toBe("suspended");
-
-    expect(await engine.resumeRun(runId, approval("approve"), "key")).toMatchObject({ status: "accepted" });
-    expect(await engine.waitForRun(runId, soon())).toMatchObject({ status: "succeeded", reply: "Done." });
-    expect(toolTexts(model, 1)).toEqual(["noted 1", "marked", "booked"]);
-    expect(bodies).toEqual(['{"at":"9"}']);
-    expect((await backend.calls({ runId })).map(({ state }) => state)).toEqual(["used", "used"]);
-    expect(await engine.resumeRun(runId, approval("approve"), "key")).toMatchObject({ status: "repeated" });
-  });
-});
 
 describe("an approval", () => {
   it("that is refused executes nothing, and the model reads why", async () => {
@@ -278,38 +146,7 @@ describe("a tool of the mesh", () => {
   });
 });
 
-describe("E.10/16: a start with an expired open wait", () => {
-  it("ends the run timed_out, once", async () => {
-    const clock = createFakeClock();
-    await using disk = await createDisk(clock);
-    const first = await disk.open();
-    const before = await harness({
-      model: strict(scripted(calls(call("highlight", {}, "a")))),
-      mesh: clientMesh(),
-      clock,
-      backend: first,
-    });
-    await before.engine.start();
-    const { runId, sessionId } = await submit(before.engine);
-    await reaches(first, runId, "suspended");
-    await before.engine.stop({ graceMs: 0 });
-
-    clock.setWallClock(clock.nowMs() + 3_600_000);
-    for (let start = 0; start < 2; start++) {
-      const backend = await disk.open();
-      const { engine } = await harness({ model: strict(scripted()), mesh: clientMesh(), clock, backend });
-      await engine.start();
-      expect(await backend.run(runId)).toMatchObject({
-        status: "timed_out",
-        failure: { class: "timeout", detail: "client_tool_deadline" },
-      });
-      expect((await backend.frames(runId, { types: ["run.end"] })).length).toBe(1);
-      expect((await backend.waits({ runId })).map(({ state }) => state)).toEqual(["expired"]);
-      checkHistory(await backend.messages(sessionId));
-      await engine.stop({ graceMs: 0 });
-    }
-  });
-
+describe("a start with an open wait", () => {
   it("leaves one that is in time to its deadline, by the clock of this process", async () => {
     const clock = createFakeClock();
     await using disk = await createDisk(clock);

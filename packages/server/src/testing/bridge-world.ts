@@ -163,8 +163,8 @@ async function conversation(place: Place, existing?: string): Promise<BridgeWorl
   return world;
 }
 
-/** What waits for time while a mesh stops gets it from a clock that a test moves. */
-export async function passing(clock: Clock | undefined, work: Promise<void>): Promise<void> {
+/** What `work` comes to, when it waits for time: it gets that from a clock that a test moves, a second at a time. */
+export async function passing<Value>(clock: Clock | undefined, work: Promise<Value>): Promise<Value> {
   if (!clock || !("advance" in clock)) return work;
   let isOver = false;
   const over = (): void => {

@@ -35,9 +35,12 @@ export function readBy({ messages }: ModelRequest): string {
   return results.at(-1)?.content ?? "nothing";
 }
 
-/** Lets everything run that does not wait for time, until the condition holds. */
+const PATIENCE_MS = 20_000;
+
+/** Lets everything run that does not wait for a clock of the test, until the condition holds. */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  for (let turn = 0; turn < 2_000; turn++) {
+  const giveUpAt = performance.now() + PATIENCE_MS;
+  while (performance.now() < giveUpAt) {
     if (await isSo()) return;
     await new Promise<void>((resolve) => setImmediate(resolve));
   }
