@@ -40,7 +40,8 @@ agents:
   helper:
     model: test/any
     prompt: Do as you are told.
-    device: { connection: phones }
+    # No ask may run out of time while ${COUNT} of them open on a busy machine: this is about the stop.
+    device: { connection: phones, join_timeout: 600, reply_timeout: 600 }
 `;
     const mesh = await startMesh({ yaml, folder, args: ["--log-level", "warn", ...args] });
     running.push(mesh);
@@ -67,17 +68,11 @@ agents:
     await until(
       "every task to be with its device",
       async () => {
-        // A device that is asked so much at once may be too late for some; their asks have ended before the stop.
-        const sent = streams.filter((stream) =>
-          stream.events().some(({ text }) => text.includes('"ask.sent"') || text.includes('"ask.settled"')),
-        );
+        const sent = streams.filter((stream) => stream.events().some(({ text }) => text.includes('"ask.sent"')));
         return sent.length === COUNT || undefined;
       },
       OPENED_WITHIN_MS,
     );
-
-    const late = streams.filter((stream) => stream.events().some(({ text }) => text.includes('"ask.settled"'))).length;
-    expect(late).toBeLessThan(COUNT / 10);
 
     const stoppedAt = performance.now();
     mesh.kill("SIGTERM");
@@ -100,10 +95,8 @@ agents:
         return view?.result;
       }),
     );
-    const stopped = outcomes.filter((result) => result?.reason === "mesh_restarted");
-    expect(stopped).toHaveLength(COUNT - late);
-    for (const result of stopped) expect(result).toMatchObject({ outcome: "failed", may_have_happened: true });
-    for (const result of outcomes) expect(result).toMatchObject({ success: false, outcome: expect.any(String) });
+    for (const result of outcomes)
+      expect(result).toMatchObject({ outcome: "failed", reason: "mesh_restarted", may_have_happened: true });
     const inTime = streams.filter((stream) => stream.events().some(({ text }) => text.includes('"ask.settled"')));
     console.log(
       `R-31: ${COUNT} asks and ${COUNT} streams, grace ${GRACE_S} s: over after ${Math.round(tookMs)} ms, ` +
