@@ -1,6 +1,6 @@
 /** One entry a push provider: its double, and what a mesh and a device need to use it. */
 import { systemClock } from "@leafmesh/protocol";
-import type { VendorReply } from "@leafmesh/testkit/notifiers";
+import { startAzureNotificationHubs, type VendorReply } from "@leafmesh/testkit/notifiers";
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
 import { startExamplePush } from "../../packages/notifiers/testing/example-push-double.ts";
 
@@ -26,5 +26,17 @@ export const pushVendors: readonly PushVendor[] = [
     },
     pushToken: "dev-0123456789abcdef",
     deadToken: { status: 404, body: { error: "unregistered" } },
+  },
+  {
+    provider: "azure_notification_hubs",
+    async open() {
+      const host = "phones-of-acme.servicebus.windows.net";
+      const key = "a2V5IG9mIHRoZSBwb2xpY3kgdGhhdCBtYXkgc2VuZA==";
+      const policies = { Ring: { key, rights: ["Send"] } } as const;
+      const double = await startAzureNotificationHubs(systemClock, { host, hub: "phones", policies });
+      const parts = [`Endpoint=sb://${host}/`, "SharedAccessKeyName=Ring", `SharedAccessKey=${key}`];
+      return { double, record: { connection_string: parts.join(";"), hub_name: "phones", payload_format: "apple" } };
+    },
+    pushToken: "0123456789abcdef".repeat(4),
   },
 ];

@@ -9,8 +9,11 @@ export {
 } from "@leafmesh/testkit";
 export {
   joinNetworks,
+  type NotificationHubDouble,
   networkOf,
   type PlayedAddress,
+  type PlayedNotificationHub,
+  startAzureNotificationHubs,
   startVendorServer,
   type VendorFault,
   type VendorReply,

@@ -1,6 +1,7 @@
 /** Every notifier that needs nothing of this process. A new provider is a file in `providers/` and a line here. */
 import type { NotifierDefinition } from "./contract.ts";
+import { azureNotificationHubsNotifier } from "./providers/azure-notification-hubs.ts";
 import { mqttNotifier } from "./providers/mqtt.ts";
 
 /** In the order in which they are shown. */
-export const vendorNotifiers: readonly NotifierDefinition[] = [mqttNotifier];
+export const vendorNotifiers: readonly NotifierDefinition[] = [mqttNotifier, azureNotificationHubsNotifier];

@@ -1,3 +1,9 @@
+export {
+  hubRefusal,
+  type NotificationHubDouble,
+  type PlayedNotificationHub,
+  startAzureNotificationHubs,
+} from "./azure-notification-hubs.ts";
 export type { VendorFault, VendorReply } from "./replies.ts";
 export {
   joinNetworks,
