@@ -52,8 +52,21 @@ describe.each(pushVendors)("$provider", (vendor) => {
       device: { id: "phone-7", push_token: vendor.pushToken },
     });
 
+  /** As the page behind a link does after a tap. */
+  const ringBehind = async (code: string): Promise<string> => {
+    const opened = await mesh.call<{ ring: string; request: { action: string } }>("POST", `/j/${code}`);
+    expect(opened).toMatchObject({ status: 200, body: { request: { action: "battery.read" } } });
+    expect(await mesh.call("POST", `/j/${code}`)).toMatchObject({
+      status: 410,
+      body: { error: { code: "link_used" } },
+    });
+    return opened.body.ring;
+  };
+
   it("rings a device that joins and answers", async () => {
-    const rung = ringOf(double).then((ring) => device.handleRing(ring, "push"));
+    const rung = receivedBy(double)
+      .then((received) => (vendor.codeIn ? ringBehind(vendor.codeIn(received)) : received))
+      .then((ring) => device.handleRing(ring, "push"));
     const { reply } = await ask();
     expect(resultsIn(reply)).toMatchObject([{ outcome: "done", success: true, data: { level: 71 } }]);
     expect(await rung).toMatchObject({ status: "answered", outcome: "done", delivered: true });
@@ -75,8 +88,8 @@ describe.each(pushVendors)("$provider", (vendor) => {
   });
 });
 
-/** The first ring that the vendor takes. */
-async function ringOf(double: NotifierDouble): Promise<string> {
+/** What the device gets of the first ring that the vendor takes. */
+async function receivedBy(double: NotifierDouble): Promise<string> {
   for (;;) {
     const [ring] = double.rings;
     if (ring) return ring.body;

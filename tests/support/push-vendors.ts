@@ -1,6 +1,6 @@
 /** One entry a push provider: its double, and what a mesh and a device need to use it. */
 import { systemClock } from "@leafmesh/protocol";
-import { startAzureNotificationHubs, type VendorReply } from "@leafmesh/testkit/notifiers";
+import { startAzureNotificationHubs, startTwilioSms, type VendorReply } from "@leafmesh/testkit/notifiers";
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
 import { startExamplePush } from "../../packages/notifiers/testing/example-push-double.ts";
 
@@ -13,6 +13,8 @@ export interface PushVendor {
     readonly record: Readonly<Record<string, unknown>>;
   }>;
   readonly pushToken: string;
+  /** The code in what the device got, for a vendor that brings a link instead of the ring. */
+  readonly codeIn?: (received: string) => string;
   /** What the vendor answers about a dead token; left out where it never says so. */
   readonly deadToken?: VendorReply;
 }
@@ -38,5 +40,20 @@ export const pushVendors: readonly PushVendor[] = [
       return { double, record: { connection_string: parts.join(";"), hub_name: "phones", payload_format: "apple" } };
     },
     pushToken: "0123456789abcdef".repeat(4),
+  },
+  {
+    provider: "twilio_sms",
+    async open() {
+      const sid = `AC${"0123456789abcdef".repeat(2)}`;
+      const double = await startTwilioSms({ sid, authToken: "the-auth-token", numbers: ["+15005550006"] });
+      const link = "https://go.example.com/ask";
+      return { double, record: { account_sid: sid, from: "+15005550006", link, auth_token: "the-auth-token" } };
+    },
+    pushToken: "+15558675310",
+    codeIn: (text) => text.slice(text.lastIndexOf("/") + 1),
+    deadToken: {
+      status: 400,
+      body: { code: 21610, message: "Attempt to send to unsubscribed recipient", status: 400 },
+    },
   },
 ];

@@ -7,6 +7,7 @@ import type {
   Notifier,
   NotifierDefinition,
   ProviderDependencies,
+  RingLinks,
 } from "@leafmesh/notifiers/contract";
 import type { Clock, Logger, Network, NewId, Secret } from "@leafmesh/protocol";
 import type { RoomDefinition, RoomProvider } from "@leafmesh/rooms/contract";
@@ -65,6 +66,8 @@ export interface ConnectionPoolOptions {
   readonly newId: NewId;
   /** `server.public_url`, without a trailing slash. */
   readonly publicUrl?: string | undefined;
+  /** Where rings wait for people who follow a link; left out where nobody is rung. */
+  readonly links?: RingLinks | undefined;
   /** Where a test plays the vendors. */
   readonly network?: Network | undefined;
 }
@@ -164,13 +167,13 @@ class Pool implements ConnectionPool {
   }
 
   #dependencies(record: string | null): ProviderDependencies {
-    const { clock, logger, newId, publicUrl, network } = this.#options;
+    const { clock, logger, newId, publicUrl, links, network } = this.#options;
     let scope = this.#scopes.get(record);
     if (!scope) {
       scope = new Scope();
       this.#scopes.set(record, scope);
     }
-    return { clock, logger, newId, scope, publicUrl, network };
+    return { clock, logger, newId, scope, publicUrl, links, network };
   }
 
   async #check(

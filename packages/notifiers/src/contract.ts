@@ -45,6 +45,15 @@ export interface ConnectionScope {
   share<Value extends Closable>(key: string, make: () => Value): Value;
 }
 
+/** Where a ring waits for the person who follows a link to it: for notifiers with the trait `link`. */
+export interface RingLinks {
+  /**
+   * Keeps the ring until its end, for whoever brings the code first. A later ring of the same ask takes its place.
+   * What comes back is the code: letters and digits alone, at least 128 bits of chance.
+   */
+  keep(request: Pick<RingRequest, "ring" | "body" | "ttlMs">): string;
+}
+
 /** What a factory is handed instead of reaching for it. */
 export interface ProviderDependencies {
   readonly clock: Clock;
@@ -53,6 +62,8 @@ export interface ProviderDependencies {
   readonly scope: ConnectionScope;
   /** `server.public_url` of the mesh, without a trailing slash. */
   readonly publicUrl?: string | undefined;
+  /** `undefined` where nobody can be rung, as in a connection test. */
+  readonly links?: RingLinks | undefined;
   /** Where a test plays the vendor; `undefined` outside of tests. Hand it on to the HTTP client. */
   readonly network?: Network | undefined;
 }
@@ -111,8 +122,14 @@ export interface NotifierDefinition<Options extends OptionsSchema = OptionsSchem
   readonly traits: NotifierTraits;
   readonly docs: NotifierDocs;
   /** What only a look at several fields can find. Paths are relative to the record. */
-  validate?(options: z.output<Options>): readonly OptionIssue[];
+  validate?(options: z.output<Options>, facts?: MeshFacts): readonly OptionIssue[];
   create(options: z.output<Options>, dependencies: ProviderDependencies): Notifier;
+}
+
+/** What of the rest of mesh.yaml a record may depend on. */
+export interface MeshFacts {
+  /** `server.public_url`, without a trailing slash. */
+  readonly publicUrl?: string | undefined;
 }
 
 export { type RingRetries, ringWithRetry } from "./ring-with-retry.ts";

@@ -2,6 +2,11 @@
 import type { NotifierDefinition } from "./contract.ts";
 import { azureNotificationHubsNotifier } from "./providers/azure-notification-hubs.ts";
 import { mqttNotifier } from "./providers/mqtt.ts";
+import { twilioSmsNotifier } from "./providers/twilio-sms.ts";
 
 /** In the order in which they are shown. */
-export const vendorNotifiers: readonly NotifierDefinition[] = [mqttNotifier, azureNotificationHubsNotifier];
+export const vendorNotifiers: readonly NotifierDefinition[] = [
+  mqttNotifier,
+  azureNotificationHubsNotifier,
+  twilioSmsNotifier,
+];

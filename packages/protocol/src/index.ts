@@ -103,6 +103,13 @@ export {
   deviceIdSchema,
   MAX_DEVICES_PER_CONVERSATION,
 } from "./identifiers.ts";
+export {
+  JOIN_PAGE_PATH,
+  joinCodeSchema,
+  linkedRequestSchema,
+  type OpenedJoinLink,
+  openedLinkSchema,
+} from "./join-link.ts";
 export { isJsonDeeperThan } from "./json-depth.ts";
 export { isLoopbackHost } from "./loopback.ts";
 export {

@@ -10,6 +10,7 @@ import type { Route, RouteAnswer } from "./route.ts";
 import { createRouter, type Found } from "./router.ts";
 import { askRoutes } from "./routes/asks.ts";
 import { deviceToolRoutes } from "./routes/device-tools.ts";
+import { linkRoutes } from "./routes/links.ts";
 import { meshRoutes } from "./routes/mesh.ts";
 import { operationRoutes } from "./routes/operations.ts";
 import { runRoutes } from "./routes/runs.ts";
@@ -41,6 +42,7 @@ export function createApi(dependencies: ApiDependencies): Api {
     ...toolRoutes(dependencies),
     ...runRoutes(dependencies, streams),
     ...askRoutes(dependencies),
+    ...linkRoutes(dependencies),
     ...operationRoutes(dependencies, () => {
       document ??= describeRoutes(routes, dependencies.version, settings.apiKeys.length > 0);
       return document;

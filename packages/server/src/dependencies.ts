@@ -10,6 +10,22 @@ export interface AskControl {
   cancel(askId: string): Promise<"cancelled" | "already_settled" | "unknown">;
 }
 
+/** What a link of a text message leads to. `unknown`: to nothing that this mesh has, or not any more. */
+export type LinkState = "open" | "used" | "over" | "unknown";
+
+/** Rings that wait for the person who was texted a link, in whichever process of the mesh. */
+export interface LinkControl {
+  /** Changes nothing. `ask` is the ask's id. */
+  look(code: string): Promise<{ readonly state: LinkState; readonly ask?: string | undefined }>;
+  /** Gives the ring out, once. `ring` is its compact JSON. */
+  open(
+    code: string,
+  ): Promise<
+    | { readonly state: "open"; readonly ask: string; readonly ring: string; readonly leftMs: number }
+    | { readonly state: Exclude<LinkState, "open"> }
+  >;
+}
+
 export interface ApiDependencies {
   /** The mesh in force; changes when mesh.yaml is reloaded. */
   mesh(): Mesh;
@@ -17,6 +33,7 @@ export interface ApiDependencies {
   readonly backend: Backend;
   readonly asks: AskControl;
   readonly uploads: Uploads;
+  readonly links: LinkControl;
   /** Keys by which devices recognise this mesh's rings. */
   readonly meshKeys: readonly MeshKey[];
   readonly clock: Clock;

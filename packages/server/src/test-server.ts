@@ -161,6 +161,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     backend,
     asks,
     uploads,
+    links: { look: async () => ({ state: "unknown" }), open: async () => ({ state: "unknown" }) },
     meshKeys: [{ kid: "k", kty: "OKP", crv: "Ed25519", x: "x" }],
     clock,
     logger,

@@ -11,7 +11,7 @@ import {
   createDeviceAction,
   type DeviceAction,
 } from "@leafmesh/device-action";
-import { createDirectHub } from "@leafmesh/notifiers";
+import { createDirectHub, createRingLinkHub } from "@leafmesh/notifiers";
 import {
   createOrderedId,
   createRingSigner,
@@ -27,6 +27,7 @@ import { CommandFailure } from "../failure.ts";
 import { type ProviderDefinitions, providerDefinitions, withMore } from "../registry.ts";
 import { version } from "../version.ts";
 import { createAskCancel } from "./ask-cancel.ts";
+import { createJoinLinks } from "./join-links.ts";
 import { createPeerRings } from "./peer-rings.ts";
 import { secretsOf } from "./secrets.ts";
 import { openStorage } from "./storage.ts";
@@ -103,6 +104,8 @@ async function assemble(
   const hub = createDirectHub({ clock, logger });
   const peerRings = backend.peers && createPeerRings(hub, backend.peers, clock, newId);
   const ringer = peerRings ?? hub;
+  const linkHub = createRingLinkHub({ clock });
+  const joinLinks = createJoinLinks(linkHub, backend.peers, clock, newId);
   const roomService = createRoomService({
     connectUrl: () => connectUrlOf(addresses.publicUrl() ?? localUrl()),
     clock,
@@ -124,6 +127,7 @@ async function assemble(
       logger,
       newId: randomId,
       publicUrl: of.server.publicUrl,
+      links: linkHub,
       network: options.network,
     });
     pools.set(of, pool);
@@ -168,6 +172,7 @@ async function assemble(
       cancel: (askId) => askCancel.cancel(askId),
     },
     uploads,
+    links: joinLinks,
     meshKeys: [signer.key],
     clock,
     logger,
@@ -202,6 +207,7 @@ async function assemble(
     await runsEnd;
     peerRings?.close();
     askCancel.close();
+    joinLinks.close();
     await Promise.all([hub.close(), roomService.close()]);
     await server.close(LAST_ANSWERS_MS);
     await poolOf(mesh).close();

@@ -20,7 +20,7 @@ export interface ProviderDescription {
 
 export interface NotifierDescription extends ProviderDescription {
   readonly traits: { readonly silent: "yes" | "best-effort" | "never" };
-  validate?(options: never): readonly ProviderIssue[];
+  validate?(options: never, facts: { readonly publicUrl?: string | undefined }): readonly ProviderIssue[];
 }
 
 export interface RoomDescription extends ProviderDescription {

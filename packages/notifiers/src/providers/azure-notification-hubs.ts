@@ -43,7 +43,10 @@ const options = z.strictObject({
   payload_format: z
     .enum(["fcmv1", "apple", "template"])
     .default("fcmv1")
-    .meta({ description: "What the devices are registered with: fcmv1 (Firebase, the default), apple, or template (installations)." }),
+    .meta({
+      description:
+        "What the devices are registered with: fcmv1 (Firebase, the default), apple, or template (installations).",
+    }),
 });
 type Options = z.output<typeof options>;
 

@@ -6,6 +6,13 @@ export {
 } from "./azure-notification-hubs.ts";
 export type { VendorFault, VendorReply } from "./replies.ts";
 export {
+  startTwilioSms,
+  type TwilioAccount,
+  type TwilioKey,
+  type TwilioSmsDouble,
+  type TwilioText,
+} from "./twilio-sms.ts";
+export {
   joinNetworks,
   networkOf,
   type PlayedAddress,

@@ -44,6 +44,8 @@ export interface Stage<Double extends NotifierDouble> {
   next(purpose: RequestPurpose, before: number): Promise<void>;
 }
 
+/** What every link of a stage begins its code with. */
+export const LINK_CODE = "7f3KqZ9tWmXc2LpVbN4R";
 const ASK_ID = "ask_0123456789abcdefghijklmnopq";
 
 /** Opens a stage, plays `act` on it, and closes it again, looking for secrets in everything that was logged and thrown. */
@@ -62,6 +64,7 @@ export async function onStage<Double extends NotifierDouble>(
     newId: randomId,
     scope: { share: <Value extends Closable>(_key: string, make: () => Value) => make() },
     publicUrl: "https://mesh.example.com",
+    links: { keep: ({ ring }) => `${LINK_CODE}${ring.ask.length}` },
     network: double.server.network,
   });
   const never = new AbortController().signal;
@@ -143,7 +146,7 @@ function secretsOf(
     // Of a key in many lines, the one that is most of a key.
     .map((text) => text.split("\n").reduce((longest, line) => (line.length > longest.length ? line : longest), ""));
   const sent = double.server.requests.map(({ headers }) => headers.authorization?.replace(/^\S+ /, "") ?? "");
-  return [valid, ...secretParts, ...fields, ...sent].filter((secret) => secret.length >= 6);
+  return [valid, LINK_CODE, ...secretParts, ...fields, ...sent].filter((secret) => secret.length >= 6);
 }
 
 /** Names of the record's fields that are marked secret. */

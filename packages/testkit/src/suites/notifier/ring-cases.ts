@@ -1,6 +1,6 @@
 import type { Approval } from "@leafmesh/protocol";
 import { expect } from "vitest";
-import { type NotifierCase, onStage } from "./case.ts";
+import { LINK_CODE, type NotifierCase, onStage } from "./case.ts";
 import type { NotifierDouble, NotifierUnderTest } from "./under-test.ts";
 
 const APPROVALS: readonly Approval[] = ["ask", "silent"];
@@ -22,7 +22,10 @@ export function ringCases<Double extends NotifierDouble>(under: NotifierUnderTes
           expect(received?.isShown).toBe(under.shows[approval]);
           const { body, ring: sent } = request({ approval });
           if (!traits.link) expect(received?.body).toBe(body);
-          else expect(received?.body).not.toContain(sent.join.token);
+          else {
+            expect(received?.body).toContain(LINK_CODE);
+            expect(received?.body).not.toContain(sent.join.token);
+          }
         }),
     })),
     {
