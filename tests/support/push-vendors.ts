@@ -1,6 +1,7 @@
 /** One entry a push provider: its double, and what a mesh and a device need to use it. */
+import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { systemClock } from "@leafmesh/protocol";
-import { startAzureNotificationHubs, startTwilioSms, type VendorReply } from "@leafmesh/testkit/notifiers";
+import { startApns, startAzureNotificationHubs, startTwilioSms, type VendorReply } from "@leafmesh/testkit/notifiers";
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
 import { startExamplePush } from "../../packages/notifiers/testing/example-push-double.ts";
 
@@ -18,6 +19,8 @@ export interface PushVendor {
   /** What the vendor answers about a dead token; left out where it never says so. */
   readonly deadToken?: VendorReply;
 }
+
+const APPLE_PHONE = "a1b2c3d4".repeat(8);
 
 export const pushVendors: readonly PushVendor[] = [
   {
@@ -56,4 +59,23 @@ export const pushVendors: readonly PushVendor[] = [
       body: { code: 21610, message: "Attempt to send to unsubscribed recipient", status: 400 },
     },
   },
+  {
+    provider: "apns",
+    async open() {
+      const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+      const double = await startApns(systemClock, {
+        keys: [{ keyId: "KEY1234567", teamId: "TEAM123456", publicKey: pem(publicKey, "spki") }],
+        topics: ["com.example.phone"],
+        devices: { [APPLE_PHONE]: { environment: "sandbox", topic: "com.example.phone" } },
+      });
+      const ids = { key_id: "KEY1234567", team_id: "TEAM123456", bundle_id: "com.example.phone", sandbox: true };
+      return { double, record: { signing_key: pem(privateKey, "pkcs8"), ...ids } };
+    },
+    pushToken: APPLE_PHONE,
+    deadToken: { status: 410, body: { reason: "Unregistered", timestamp: 1_790_000_000_000 } },
+  },
 ];
+
+function pem(key: KeyObject, type: "spki" | "pkcs8"): string {
+  return key.export({ format: "pem", type }).toString();
+}

@@ -8,11 +8,17 @@ export {
   startOpenAIServer,
 } from "@leafmesh/testkit";
 export {
+  type ApnsDouble,
+  type AppleEnvironment,
+  type AppleKey,
   joinNetworks,
   type NotificationHubDouble,
   networkOf,
   type PlayedAddress,
+  type PlayedApple,
+  type PlayedAppleDevice,
   type PlayedNotificationHub,
+  startApns,
   startAzureNotificationHubs,
   startTwilioSms,
   startVendorServer,

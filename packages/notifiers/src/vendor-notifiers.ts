@@ -1,5 +1,6 @@
 /** Every notifier that needs nothing of this process. A new provider is a file in `providers/` and a line here. */
 import type { NotifierDefinition } from "./contract.ts";
+import { apnsNotifier } from "./providers/apns.ts";
 import { azureNotificationHubsNotifier } from "./providers/azure-notification-hubs.ts";
 import { mqttNotifier } from "./providers/mqtt.ts";
 import { twilioSmsNotifier } from "./providers/twilio-sms.ts";
@@ -7,6 +8,7 @@ import { twilioSmsNotifier } from "./providers/twilio-sms.ts";
 /** In the order in which they are shown. */
 export const vendorNotifiers: readonly NotifierDefinition[] = [
   mqttNotifier,
+  apnsNotifier,
   azureNotificationHubsNotifier,
   twilioSmsNotifier,
 ];

@@ -42,6 +42,12 @@ async function failure(request: Promise<unknown>): Promise<RingError> {
 }
 
 describe("a request", () => {
+  it("keeps an HTTP/2 connection that nobody uses for as long as it is told", async () => {
+    await send(client({ http2: true, keepAliveMs: 100 }));
+    expect(vendor.openConnections).toBe(1);
+    await vendor.allClosed();
+  });
+
   it("reaches the vendor under its own name, and brings the answer", async () => {
     const answer = await send(client());
     expect(answer).toMatchObject({ status: 200, retryAfterMs: undefined });

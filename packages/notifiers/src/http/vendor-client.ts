@@ -35,6 +35,8 @@ export interface VendorClientOptions {
    * the app drops it. False for text messages: a failure after the request went out is then not repeated.
    */
   readonly repeatsAreHarmless?: boolean | undefined;
+  /** How long a connection that nobody uses is kept; default a minute. */
+  readonly keepAliveMs?: number | undefined;
 }
 
 export const REQUEST_TIMEOUT_MS = 8_000;
@@ -45,7 +47,7 @@ const KEEP_ALIVE_MS = 60_000;
 
 /** Opens nothing: the first request does, and it imports the HTTP client too. */
 export function createVendorClient(options: VendorClientOptions): VendorClient {
-  const { clock, network, http2 = false, repeatsAreHarmless = true } = options;
+  const { clock, network, http2 = false, repeatsAreHarmless = true, keepAliveMs = KEEP_ALIVE_MS } = options;
   let opening: Promise<Agent> | undefined;
   let closed = false;
 
@@ -55,7 +57,7 @@ export function createVendorClient(options: VendorClientOptions): VendorClient {
     return new Agent({
       connect: routed(connector, network),
       connections: http2 ? 1 : MAX_CONNECTIONS,
-      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAliveTimeout: keepAliveMs,
       // The injected clock ends a request; these would measure on another one.
       headersTimeout: 0,
       bodyTimeout: 0,

@@ -40,13 +40,10 @@ const options = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,258}[A-Za-z0-9])?$/, "must be letters, digits and . _ -")
     .meta({ description: "Portal → Notification Hub: the hub's own name, without its namespace's." }),
-  payload_format: z
-    .enum(["fcmv1", "apple", "template"])
-    .default("fcmv1")
-    .meta({
-      description:
-        "What the devices are registered with: fcmv1 (Firebase, the default), apple, or template (installations).",
-    }),
+  payload_format: z.enum(["fcmv1", "apple", "template"]).default("fcmv1").meta({
+    description:
+      "What the devices are registered with: fcmv1 (Firebase, the default), apple, or template (installations).",
+  }),
 });
 type Options = z.output<typeof options>;
 

@@ -1,4 +1,12 @@
 export {
+  type ApnsDouble,
+  type AppleEnvironment,
+  type AppleKey,
+  type PlayedApple,
+  type PlayedAppleDevice,
+  startApns,
+} from "./apns.ts";
+export {
   hubRefusal,
   type NotificationHubDouble,
   type PlayedNotificationHub,

@@ -4,7 +4,7 @@
  */
 import { once } from "node:events";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
-import { createSecureServer } from "node:http2";
+import { createSecureServer, type ServerHttp2Session } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
 import type { Network } from "@leafmesh/protocol";
 import { createAuthority, type IssuedCertificate } from "../mosquitto/authority.ts";
@@ -35,6 +35,8 @@ export interface VendorServerOptions {
   readonly hosts: readonly string[];
   /** What the vendor would answer. What it throws is kept for {@link VendorServer.close} to throw. */
   readonly handle: (request: VendorRequest) => VendorReply | Promise<VendorReply>;
+  /** Requests that an HTTP/2 connection may carry at once, until {@link VendorServer.allowAtOnce} says otherwise. */
+  readonly atOnce?: number | undefined;
 }
 
 export interface VendorServer {
@@ -50,6 +52,10 @@ export interface VendorServer {
   answerNext(reply: VendorReply | VendorFault, matches?: (request: VendorRequest) => boolean): void;
   /** Resolves when so many requests have come. */
   received(count: number): Promise<void>;
+  /** Requests that this HTTP/2 connection may carry at once from now on. */
+  allowAtOnce(connection: number, requests: number): void;
+  /** Announces on every HTTP/2 connection that it takes no more requests; those that it has are answered. */
+  goAway(data?: object): void;
   /** Resolves when no connection is open. */
   allClosed(): Promise<void>;
   /** Cuts every connection, as a restart of the vendor's would. */
@@ -89,13 +95,14 @@ async function makeIdentity(hosts: readonly string[]): Promise<Identity> {
   }
 }
 
-export async function startVendorServer({ hosts, handle }: VendorServerOptions): Promise<VendorServer> {
+export async function startVendorServer({ hosts, handle, atOnce }: VendorServerOptions): Promise<VendorServer> {
   const { ca, cert, key } = await identityOf(hosts);
   const requests: VendorRequest[] = [];
   const planned: Planned[] = [];
   const failures: unknown[] = [];
   const waiting = new Set<() => void>();
   const sockets = new Set<Socket>();
+  const sessions = new Map<number, ServerHttp2Session>();
   /** By the client's port: behind HTTP/2 a request does not know its socket itself. */
   const numbers = new Map<number | undefined, number>();
   let connections = 0;
@@ -126,7 +133,8 @@ export async function startVendorServer({ hosts, handle }: VendorServerOptions):
     });
   };
 
-  const server = createSecureServer({ cert, key, allowHTTP1: true }, (http2Request, http2Response) => {
+  const settings = atOnce === undefined ? {} : { maxConcurrentStreams: atOnce };
+  const server = createSecureServer({ cert, key, allowHTTP1: true, settings }, (http2Request, http2Response) => {
     // What is used of the two is the same in HTTP/1.1 and in HTTP/2.
     const [incoming, response] = [http2Request, http2Response] as unknown as [IncomingMessage, ServerResponse];
     incoming.on("error", () => {});
@@ -144,6 +152,11 @@ export async function startVendorServer({ hosts, handle }: VendorServerOptions):
       sockets.delete(socket);
       changed();
     });
+  });
+  server.on("session", (session) => {
+    const number = numbers.get(session.socket.remotePort) ?? 0;
+    sessions.set(number, session);
+    session.once("close", () => sessions.delete(number));
   });
   server.on("sessionError", () => {});
   server.listen(0, "127.0.0.1");
@@ -164,6 +177,11 @@ export async function startVendorServer({ hosts, handle }: VendorServerOptions):
     },
     answerNext: (reply, matches = () => true) => void planned.push({ reply, matches }),
     received: (count) => until(() => requests.length >= count),
+    allowAtOnce: (connection, maxConcurrentStreams) => sessions.get(connection)?.settings({ maxConcurrentStreams }),
+    goAway(data = {}) {
+      for (const session of sessions.values())
+        session.goaway(0, session.state.lastProcStreamID, Buffer.from(JSON.stringify(data)));
+    },
     allClosed: () => until(() => sockets.size === 0),
     cutAll() {
       for (const socket of sockets) socket.destroy();

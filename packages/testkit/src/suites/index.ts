@@ -1,6 +1,6 @@
 export { aCall, aRun, aSession, aWait } from "./backend/records.ts";
 export { type BackendUnderTest, testBackend } from "./backend.ts";
-export type { NotifierCase } from "./notifier/case.ts";
+export { type NotifierCase, onStage as onNotifierStage } from "./notifier/case.ts";
 export type {
   DocumentedAnswer,
   DocumentedCheck,
