@@ -1,7 +1,14 @@
 /** One entry a push provider: its double, and what a mesh and a device need to use it. */
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { systemClock } from "@leafmesh/protocol";
-import { startApns, startAzureNotificationHubs, startTwilioSms, type VendorReply } from "@leafmesh/testkit/notifiers";
+import {
+  iotHubRefusal,
+  startApns,
+  startAzureIotHub,
+  startAzureNotificationHubs,
+  startTwilioSms,
+  type VendorReply,
+} from "@leafmesh/testkit/notifiers";
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
 import { startExamplePush } from "../../packages/notifiers/testing/example-push-double.ts";
 
@@ -43,6 +50,19 @@ export const pushVendors: readonly PushVendor[] = [
       return { double, record: { connection_string: parts.join(";"), hub_name: "phones", payload_format: "apple" } };
     },
     pushToken: "0123456789abcdef".repeat(4),
+  },
+  {
+    provider: "azure_iot_hub",
+    async open() {
+      const host = "things-of-acme.azure-devices.net";
+      const key = "a2V5IG9mIHRoZSBwb2xpY3kgdGhhdCBtYXkgY2FsbCE=";
+      const policies = { service: { key, rights: ["ServiceConnect"] } } as const;
+      const double = await startAzureIotHub(systemClock, { host, policies, devices: { "kiosk-in-the-hall": 200 } });
+      const connection_string = `HostName=${host};SharedAccessKeyName=service;SharedAccessKey=${key}`;
+      return { double, record: { connection_string } };
+    },
+    pushToken: "kiosk-in-the-hall",
+    deadToken: iotHubRefusal(404, 404001, "NotFound"),
   },
   {
     provider: "twilio_sms",

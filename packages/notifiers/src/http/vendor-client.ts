@@ -37,6 +37,8 @@ export interface VendorClientOptions {
   readonly repeatsAreHarmless?: boolean | undefined;
   /** How long a connection that nobody uses is kept; default a minute. */
   readonly keepAliveMs?: number | undefined;
+  /** Requests that can be under way at once; more than the default where the vendor holds one until a device has answered. */
+  readonly connections?: number | undefined;
 }
 
 export const REQUEST_TIMEOUT_MS = 8_000;
@@ -47,7 +49,8 @@ const KEEP_ALIVE_MS = 60_000;
 
 /** Opens nothing: the first request does, and it imports the HTTP client too. */
 export function createVendorClient(options: VendorClientOptions): VendorClient {
-  const { clock, network, http2 = false, repeatsAreHarmless = true, keepAliveMs = KEEP_ALIVE_MS } = options;
+  const { clock, network, http2 = false, repeatsAreHarmless = true } = options;
+  const { connections = MAX_CONNECTIONS, keepAliveMs = KEEP_ALIVE_MS } = options;
   let opening: Promise<Agent> | undefined;
   let closed = false;
 
@@ -56,7 +59,7 @@ export function createVendorClient(options: VendorClientOptions): VendorClient {
     const connector = buildConnector({ timeout: CONNECT_TIMEOUT_MS, allowH2: http2, preferH2: http2, ca: network?.ca });
     return new Agent({
       connect: routed(connector, network),
-      connections: http2 ? 1 : MAX_CONNECTIONS,
+      connections: http2 ? 1 : connections,
       keepAliveTimeout: keepAliveMs,
       // The injected clock ends a request; these would measure on another one.
       headersTimeout: 0,

@@ -1,6 +1,10 @@
 import { type Clock, randomId, Secret } from "@leafmesh/protocol";
 import { createFakeClock } from "@leafmesh/testkit";
-import { hubRefusal, type NotificationHubDouble, startAzureNotificationHubs } from "@leafmesh/testkit/notifiers";
+import {
+  type NotificationHubDouble,
+  notificationHubRefusal,
+  startAzureNotificationHubs,
+} from "@leafmesh/testkit/notifiers";
 import { type DocumentedAnswer, type NotifierUnderTest, testNotifier } from "@leafmesh/testkit/suites";
 import { describe, expect, it } from "vitest";
 import { azureNotificationHubsNotifier } from "./azure-notification-hubs.ts";
@@ -47,7 +51,11 @@ const location = `https://${HOST}/Phones/messages/2-0123-5?api-version=2015-04`;
 /** https://learn.microsoft.com/rest/api/notificationhubs/direct-send#response */
 const answers: readonly DocumentedAnswer[] = [
   { name: "queued", reply: { status: 201, headers: { location }, body: "" }, expect: { receipt: "2-0123-5" } },
-  { name: "not available", reply: hubRefusal(503, "ServerBusy"), expect: { kind: "transient", code: "503" } },
+  {
+    name: "not available",
+    reply: notificationHubRefusal(503, "ServerBusy"),
+    expect: { kind: "transient", code: "503" },
+  },
   {
     name: "queued, in a tier without ids",
     reply: { status: 201, headers: { trackingid: "b6a1-0e_G1" }, body: "" },
@@ -66,44 +74,47 @@ const answers: readonly DocumentedAnswer[] = [
   },
   {
     name: "an error of its own",
-    reply: hubRefusal(500, "Unknown error has occured"),
+    reply: notificationHubRefusal(500, "Unknown error has occured"),
     expect: { kind: "transient", code: "500" },
   },
-  { name: "too slow", reply: hubRefusal(408, "Timeout"), expect: { kind: "transient", code: "408" } },
+  { name: "too slow", reply: notificationHubRefusal(408, "Timeout"), expect: { kind: "transient", code: "408" } },
   { name: "a gateway", reply: { status: 502, body: "<html>" }, expect: { kind: "transient", code: "502" } },
   {
     name: "a wrong key",
-    reply: hubRefusal(401, "InvalidSignature: The token has an invalid signature."),
+    reply: notificationHubRefusal(401, "InvalidSignature: The token has an invalid signature."),
     expect: { kind: "bad_credential", code: "InvalidSignature", message: /connection_string/ },
   },
   {
     name: "a wrong key, as it used to be worded",
-    reply: hubRefusal(401, "40103: Invalid authorization token signature"),
+    reply: notificationHubRefusal(401, "40103: Invalid authorization token signature"),
     expect: { kind: "bad_credential", code: "InvalidSignature" },
   },
   {
     name: "a clock that is behind",
-    reply: hubRefusal(401, "ExpiredToken: "),
+    reply: notificationHubRefusal(401, "ExpiredToken: "),
     expect: { kind: "bad_credential", code: "ExpiredToken", message: /clock/ },
   },
   {
     name: "a key of elsewhere",
-    reply: hubRefusal(401, "InvalidAudience: The authorization header contains a token with a wrong audience."),
+    reply: notificationHubRefusal(
+      401,
+      "InvalidAudience: The authorization header contains a token with a wrong audience.",
+    ),
     expect: { kind: "bad_credential", code: "InvalidAudience", message: /hub_name/ },
   },
   {
     name: "a policy without the right",
-    reply: hubRefusal(401, "Unauthorized"),
+    reply: notificationHubRefusal(401, "Unauthorized"),
     expect: { kind: "bad_credential", code: "401", message: /right Send/ },
   },
   {
     name: "no such hub",
-    reply: hubRefusal(404, "NotFound"),
+    reply: notificationHubRefusal(404, "NotFound"),
     expect: { kind: "bad_credential", code: "404", message: /hub_name/ },
   },
   {
     name: "a hub without credentials of Firebase",
-    reply: hubRefusal(
+    reply: notificationHubRefusal(
       400,
       "The notification has no target applications. The notification format is gcm. Review the credentials specified " +
         "in the notification hub description and the notification format.",
@@ -112,28 +123,36 @@ const answers: readonly DocumentedAnswer[] = [
   },
   {
     name: "a push token that it quotes",
-    reply: (token) => hubRefusal(400, `The device handle '${token}' is invalid`),
+    reply: (token) => notificationHubRefusal(400, `The device handle '${token}' is invalid`),
     expect: { kind: "bad_request", code: "400" },
   },
-  { name: "a used-up quota", reply: hubRefusal(403, "QuotaExceeded"), expect: { kind: "quota", code: "403" } },
+  {
+    name: "a used-up quota",
+    reply: notificationHubRefusal(403, "QuotaExceeded"),
+    expect: { kind: "quota", code: "403" },
+  },
   {
     name: "a tier that is too low",
-    reply: hubRefusal(403, "This operation is not available for your tier"),
+    reply: notificationHubRefusal(403, "This operation is not available for your tier"),
     expect: { kind: "quota", code: "tier", message: /pricing tier/ },
   },
   {
     name: "too large, as a quota",
-    reply: hubRefusal(403, "The message is too large"),
+    reply: notificationHubRefusal(403, "The message is too large"),
     expect: { kind: "too_big", code: "403" },
   },
-  { name: "too large", reply: hubRefusal(413, "RequestEntityTooLarge"), expect: { kind: "too_big", code: "413" } },
-  { name: "a rate", reply: hubRefusal(429, "TooManyRequests"), expect: { kind: "quota", code: "429" } },
+  {
+    name: "too large",
+    reply: notificationHubRefusal(413, "RequestEntityTooLarge"),
+    expect: { kind: "too_big", code: "413" },
+  },
+  { name: "a rate", reply: notificationHubRefusal(429, "TooManyRequests"), expect: { kind: "quota", code: "429" } },
   // Documented for registrations alone: for a ring it is no word about the device.
-  { name: "gone", reply: hubRefusal(410, "Gone"), expect: { kind: "bad_request", code: "410" } },
+  { name: "gone", reply: notificationHubRefusal(410, "Gone"), expect: { kind: "bad_request", code: "410" } },
 ];
 
 const refuseProbe = (status: number, detail: string) => ({
-  arrange: ({ server }: NotificationHubDouble) => server.answerNext(hubRefusal(status, detail)),
+  arrange: ({ server }: NotificationHubDouble) => server.answerNext(notificationHubRefusal(status, detail)),
 });
 
 const checks: NotifierUnderTest<NotificationHubDouble>["checks"] = [

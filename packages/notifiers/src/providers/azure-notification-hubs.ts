@@ -15,8 +15,7 @@ import {
   type RingRequest,
 } from "../contract.ts";
 import { assertFits, checkResult, createVendorClient } from "../http/index.ts";
-import { hubError, isQueued, receiptId } from "./azure-notification-hubs-answers.ts";
-import { type Payload, payloadOf, probePayload, TOKEN_SHAPES } from "./azure-notification-hubs-payload.ts";
+import type { Payload } from "./azure-notification-hubs-payload.ts";
 import {
   type ConnectionIssue,
   readConnectionString,
@@ -113,6 +112,7 @@ class AzureNotificationHubs implements Notifier {
 
   async ring(request: RingRequest, to: Secret, signal: AbortSignal): Promise<RingReceipt> {
     const { payload_format: format } = this.#options;
+    const { TOKEN_SHAPES, payloadOf } = await importPayload();
     const { shape, what } = TOKEN_SHAPES[format];
     const handle = to.reveal();
     if (!shape.test(handle)) {
@@ -125,6 +125,7 @@ class AzureNotificationHubs implements Notifier {
 
   check(signal: AbortSignal): Promise<CheckResult> {
     return checkResult(async () => {
+      const { probePayload } = await importPayload();
       try {
         await this.#send(probePayload(this.#newId("leafmesh-probe")), signal);
         return { status: "active" };
@@ -154,10 +155,14 @@ class AzureNotificationHubs implements Notifier {
       body,
       signal,
     });
+    const { hubError, isQueued, receiptId } = await import("./azure-notification-hubs-answers.ts");
     if (!isQueued(answer)) throw hubError(answer);
     return { id: receiptId(answer) };
   }
 }
+
+/** With the answers, most of the adapter: a mesh that has not rung anybody yet has no use for it. */
+const importPayload = () => import("./azure-notification-hubs-payload.ts");
 
 interface Hub {
   readonly url: string;

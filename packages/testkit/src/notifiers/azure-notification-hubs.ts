@@ -73,17 +73,18 @@ export async function startAzureNotificationHubs(
   const refusalOf = ({ method, path, headers, query, body }: VendorRequest): VendorReply | undefined => {
     const target = host + path;
     const verdict = judgeSignature({ header: headers.authorization, target, keys, nowMs: clock.nowMs() });
-    if ("flaw" in verdict) return hubRefusal(401, FLAWS[verdict.flaw]);
+    if ("flaw" in verdict) return notificationHubRefusal(401, FLAWS[verdict.flaw]);
     if (!policies[verdict.policy]?.rights.includes("Send")) {
-      return hubRefusal(401, "Unauthorized: Unauthorized access for 'PushNotificationSend' operation");
+      return notificationHubRefusal(401, "Unauthorized: Unauthorized access for 'PushNotificationSend' operation");
     }
-    if (method !== "POST" || !new RegExp(`^/${hub}/messages/?$`, "i").test(path)) return hubRefusal(404, "NotFound");
+    if (method !== "POST" || !new RegExp(`^/${hub}/messages/?$`, "i").test(path))
+      return notificationHubRefusal(404, "NotFound");
     const version = query.get("api-version") ?? "";
     if (!API_VERSIONS.includes(version) || headers["x-ms-version"] !== version) {
-      return hubRefusal(400, "UnsupportedApiVersion");
+      return notificationHubRefusal(400, "UnsupportedApiVersion");
     }
-    if (!JSON_TYPE.test(headers["content-type"] ?? "")) return hubRefusal(400, "InvalidContentType");
-    if (body.byteLength > HUB_MAX_BYTES) return hubRefusal(413, "RequestEntityTooLarge");
+    if (!JSON_TYPE.test(headers["content-type"] ?? "")) return notificationHubRefusal(400, "InvalidContentType");
+    if (body.byteLength > HUB_MAX_BYTES) return notificationHubRefusal(413, "RequestEntityTooLarge");
     return undefined;
   };
 
@@ -91,9 +92,10 @@ export async function startAzureNotificationHubs(
     const refusal = refusalOf(request);
     if (refusal) return refusal;
     const format = header(request, "format").toLowerCase();
-    if (!FORMATS.has(format)) return hubRefusal(400, `'ServiceBusNotification-Format' is invalid: '${format}'`);
+    if (!FORMATS.has(format))
+      return notificationHubRefusal(400, `'ServiceBusNotification-Format' is invalid: '${format}'`);
     const taken = request.query.has("direct") ? direct(request, format) : tagged(request, format);
-    if (taken && "refused" in taken) return hubRefusal(400, taken.refused);
+    if (taken && "refused" in taken) return notificationHubRefusal(400, taken.refused);
     if (taken) rings.push(taken);
     const id = `${++queued}-0123456789-5`;
     const location = `https://${host}/${hub}/messages/${id}?api-version=2015-04`;
@@ -147,7 +149,7 @@ const FLAWS = {
 };
 
 /** As the hub words a refusal. */
-export function hubRefusal(status: number, detail: string): VendorReply {
+export function notificationHubRefusal(status: number, detail: string): VendorReply {
   const traced = `${detail}.TrackingId:b6a1f6b4-3d9f-4d5e-8f53-0f1f5e1c9a0e_G1,TimeStamp:1/15/2027 8:00:00 AM`;
   const body = `<Error><Code>${status}</Code><Detail>${traced}</Detail></Error>`;
   return { status, headers: { "content-type": "application/xml; charset=utf-8" }, body };

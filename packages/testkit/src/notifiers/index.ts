@@ -7,8 +7,15 @@ export {
   startApns,
 } from "./apns.ts";
 export {
-  hubRefusal,
+  iotHubRefusal,
+  namedIotHubRefusal,
+  type PlayedDeviceState,
+  type PlayedIotHub,
+  startAzureIotHub,
+} from "./azure-iot-hub.ts";
+export {
   type NotificationHubDouble,
+  notificationHubRefusal,
   type PlayedNotificationHub,
   startAzureNotificationHubs,
 } from "./azure-notification-hubs.ts";
