@@ -71,6 +71,18 @@ describe("a request", () => {
     expect(vendor.connections - before).toBeLessThanOrEqual(2);
   });
 
+  it("waits for no other one, up to as many as it is told", async () => {
+    const [before, stop] = [vendor.requests.length, new AbortController()];
+    const made = client({ connections: 20 });
+    const held = Array.from({ length: 20 }, () => {
+      vendor.answerNext("hang");
+      return failure(send(made, { signal: stop.signal }));
+    });
+    await vendor.received(before + 20);
+    stop.abort();
+    expect(new Set((await Promise.all(held)).map(({ code }) => code))).toEqual(new Set(["aborted"]));
+  });
+
   it("follows no redirect, and takes an answer that is no JSON", async () => {
     vendor.answerNext({ status: 302, headers: { location: "https://push.example.com/other" }, body: "moved" });
     const before = vendor.requests.length;
