@@ -6,6 +6,7 @@ import {
   startApns,
   startAzureIotHub,
   startAzureNotificationHubs,
+  startPusherBeams,
   startTwilioSms,
   type VendorReply,
 } from "@leafmesh/testkit/notifiers";
@@ -93,6 +94,15 @@ export const pushVendors: readonly PushVendor[] = [
     },
     pushToken: APPLE_PHONE,
     deadToken: { status: 410, body: { reason: "Unregistered", timestamp: 1_790_000_000_000 } },
+  },
+  {
+    provider: "pusher_beams",
+    async open() {
+      const instance = { instanceId: "8f9a6e22-0b4d-41c1-9d3a-5c2ebb9bbd8a", primaryKey: "4D5C1B0A99E8F7D6" };
+      const double = await startPusherBeams(systemClock, { ...instance, users: ["beams-user-7"] });
+      return { double, record: { instance_id: instance.instanceId, primary_key: instance.primaryKey } };
+    },
+    pushToken: "beams-user-7",
   },
 ];
 

@@ -4,6 +4,7 @@ import { apnsNotifier } from "./providers/apns.ts";
 import { azureIotHubNotifier } from "./providers/azure-iot-hub.ts";
 import { azureNotificationHubsNotifier } from "./providers/azure-notification-hubs.ts";
 import { mqttNotifier } from "./providers/mqtt.ts";
+import { pusherBeamsNotifier } from "./providers/pusher-beams.ts";
 import { twilioSmsNotifier } from "./providers/twilio-sms.ts";
 
 /** In the order in which they are shown. */
@@ -12,5 +13,6 @@ export const vendorNotifiers: readonly NotifierDefinition[] = [
   apnsNotifier,
   azureNotificationHubsNotifier,
   azureIotHubNotifier,
+  pusherBeamsNotifier,
   twilioSmsNotifier,
 ];

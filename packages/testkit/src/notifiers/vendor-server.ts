@@ -89,7 +89,7 @@ function identityOf(hosts: readonly string[]): Promise<Identity> {
 async function makeIdentity(hosts: readonly string[]): Promise<Identity> {
   const authority = await createAuthority("LeafMesh played vendors");
   try {
-    return { ca: authority.ca, ...(await authority.issue({ commonName: hosts[0] ?? "vendor.test", hosts })) };
+    return { ca: authority.ca, ...(await authority.issue({ commonName: "played vendor", hosts })) };
   } finally {
     await authority.close();
   }
