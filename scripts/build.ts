@@ -11,6 +11,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { bundleCommand } from "./build/bundle-command.ts";
+import { bundleJoinPage } from "./build/bundle-join-page.ts";
 import { neededBy, withEmittedNames } from "./build/emitted.ts";
 import { readPackages } from "./build/packages.ts";
 
@@ -35,6 +36,7 @@ for (const { folderName, faces } of packages) {
   }
 }
 const bundle = await bundleCommand(join(root, "packages/cli"), join(resolve(values.out), "cli/dist"));
+writeFileSync(join(resolve(values.out), "cli/dist/join-page.js"), await bundleJoinPage());
 const seconds = ((performance.now() - started) / 1000).toFixed(1);
 console.log(
   `built ${packages.length} packages in ${seconds} s; the command is ${kilobytes(bundle.totalBytes)} KB, ` +

@@ -1,6 +1,7 @@
 /** Mesh processes on one PostgreSQL: what one takes in, any of them answers, shows, stops and carries on. */
 import type { AskView } from "@leafmesh/protocol";
 import { findRefusal } from "@leafmesh/testkit";
+import { startTwilioSms } from "@leafmesh/testkit/notifiers";
 import { type PostgresServer, postgresAvailable, startPostgres } from "@leafmesh/testkit/postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startDevice } from "../support/device.ts";
@@ -305,5 +306,32 @@ ${more}agents:
   it("never gives the model a history that a provider refuses, nor prints the database's password", () => {
     for (const body of allModelRequests) expect(findRefusal(JSON.parse(body))).toBeUndefined();
     expect(allOutput.join("")).not.toContain(server.password);
+  });
+
+  it("opens the link of a text message in whichever process the person reaches, once among them all", async () => {
+    const account_sid = `AC${"0123456789abcdef".repeat(2)}`;
+    const twilio = await startTwilioSms({ sid: account_sid, authToken: "the-auth-token", numbers: ["+15005550006"] });
+    const record = { provider: "twilio_sms", account_sid, from: "+15005550006", auth_token: "the-auth-token" };
+    const texts = `  texts: ${JSON.stringify({ ...record, link: "https://go.example.com" })}\n`;
+    const several = await startSeveral(server, yaml(texts, "connection: texts"), {
+      played: [twilio.server.address],
+    });
+    try {
+      const [rings, other] = [await several.start(), await several.start()];
+      const outcome = rings.request({ message: READ, device: { id: "phone-7", push_token: "+15558675310" } });
+      while (twilio.texts.length === 0) await twilio.server.received(twilio.server.requests.length + 1);
+      const path = `/j/${twilio.texts[0]?.body.split("/").at(-1)}`;
+      expect((await fetch(other.url + path)).status).toBe(200);
+      const opened = await Promise.all([other, rings, other].map((mesh) => mesh.call("POST", path)));
+      expect(opened.map(({ status }) => status).sort()).toEqual([200, 410, 410]);
+      expect(opened.find(({ status }) => status === 200)?.body).toMatchObject({ request: { action: "battery.read" } });
+      expect((await fetch(other.url + path)).status).toBe(410);
+      const [ask] = (await rings.call<{ asks: readonly AskView[] }>("GET", "/api/asks?open=true")).body.asks;
+      await rings.call("POST", `/api/asks/${ask?.ask_id}/cancel`);
+      expect(resultsIn((await outcome).reply)).toMatchObject([{ success: false, reason: "cancelled" }]);
+    } finally {
+      await several.close();
+      await twilio.close();
+    }
   });
 });

@@ -149,6 +149,10 @@ storage: { url: "sqlite:${join(folder, "mesh.db")}" }
       expect((await fetch(`${url}/readyz`)).status).toBe(200);
       expect((await fetch(`${url}/openapi.json`).then((answer) => answer.json())).info.version).toMatch(/^\d/);
 
+      const page = await fetch(`${url}/j/assets/page.js`);
+      expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/javascript; charset=utf-8"]);
+      expect(await page.text()).toContain("Show the request");
+
       const device: RunningProcess = startNode([
         main,
         "device",

@@ -1,7 +1,7 @@
 /** Mesh processes that share one PostgreSQL. */
 import { randomBytes } from "node:crypto";
 import type { PostgresServer } from "@leafmesh/testkit/postgres";
-import { newFolder, type RunningMesh, startMesh } from "./mesh.ts";
+import { type MeshOptions, newFolder, type RunningMesh, startMesh } from "./mesh.ts";
 import { type RunningProcess, startLeafmesh } from "./process.ts";
 
 export interface SeveralMeshes {
@@ -18,7 +18,11 @@ export interface SeveralMeshes {
 let databases = 0;
 
 /** `yaml` without its `storage:` section. */
-export async function startSeveral(server: PostgresServer, yaml: string): Promise<SeveralMeshes> {
+export async function startSeveral(
+  server: PostgresServer,
+  yaml: string,
+  more: Pick<MeshOptions, "played"> = {},
+): Promise<SeveralMeshes> {
   const database = `journey_${++databases}`;
   const url = await server.createDatabase(database);
   const env = { LEAFMESH_SECRET_KEY: randomBytes(32).toString("base64") };
@@ -27,7 +31,7 @@ export async function startSeveral(server: PostgresServer, yaml: string): Promis
   return {
     server,
     async start(args = []) {
-      const mesh = await startMesh({ yaml: whole, env, folder: newFolder(), args });
+      const mesh = await startMesh({ yaml: whole, env, folder: newFolder(), args, ...more });
       meshes.push(mesh);
       return mesh;
     },

@@ -130,6 +130,8 @@ export interface NotifierDefinition<Options extends OptionsSchema = OptionsSchem
 export interface MeshFacts {
   /** `server.public_url`, without a trailing slash. */
   readonly publicUrl?: string | undefined;
+  /** Of the rooms where agents meet the devices that the record rings. */
+  readonly roomProviders?: readonly string[] | undefined;
 }
 
 export { type RingRetries, ringWithRetry } from "./ring-with-retry.ts";

@@ -1,5 +1,6 @@
 /** Links to a ring, for notifiers that can only send an address: `<link>/<code>` in a text message. */
 import * as z from "zod";
+import { meshKeySchema } from "./ring.ts";
 
 /** Path of the mesh's own page below its public address; a code follows. `POST` there gives the ring out, once. */
 export const JOIN_PAGE_PATH = "/j";
@@ -23,5 +24,7 @@ export const openedLinkSchema = z.object({
   /** Milliseconds until the device could no longer join, whatever its clock says. */
   expires_in_ms: z.number(),
   request: linkedRequestSchema,
+  /** Keys by which the device recognises the ring. An app pins the mesh's own instead. */
+  mesh_keys: z.array(meshKeySchema),
 });
 export type OpenedJoinLink = z.infer<typeof openedLinkSchema>;

@@ -323,7 +323,8 @@ describe("who may call", () => {
     for (const route of server.routes) {
       const path = route.path.replace(/\{\w+\}/g, "x");
       const { status, body } = await server.call(route.method, path, route.body ? { json: {} } : {});
-      if (route.access === "none") expect([route.path, status]).toEqual([route.path, 200]);
+      // Behind an open route with a name in it there may be nothing of that name.
+      if (route.access === "none") expect([route.path, status]).toEqual([route.path, path === route.path ? 200 : 404]);
       else expect([route.path, status]).toEqual([route.path, 401]);
       if (route.access === "key") expect((body.error ?? body).code).toBe("unauthorized");
     }

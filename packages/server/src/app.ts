@@ -6,7 +6,7 @@ import { parseWith, readJson } from "./body.ts";
 import type { ApiDependencies } from "./dependencies.ts";
 import { ApiError } from "./errors.ts";
 import { describeRoutes } from "./openapi.ts";
-import type { Route, RouteAnswer } from "./route.ts";
+import { type Route, type RouteAnswer, SECURITY_HEADERS } from "./route.ts";
 import { createRouter, type Found } from "./router.ts";
 import { askRoutes } from "./routes/asks.ts";
 import { deviceToolRoutes } from "./routes/device-tools.ts";
@@ -20,8 +20,6 @@ import { createStreamLimit } from "./stream-limit.ts";
 
 /** How long a client may go on with a body after its answer, before its connection is cut. */
 const UNREAD_BODY_MS = 1_000;
-
-const SECURITY_HEADERS = { "x-content-type-options": "nosniff", "referrer-policy": "no-referrer" };
 
 export interface Api {
   /** Answers one request, whatever it is; never rejects. */

@@ -34,6 +34,8 @@ export interface ApiDependencies {
   readonly asks: AskControl;
   readonly uploads: Uploads;
   readonly links: LinkControl;
+  /** The program of the page behind such a link: an ES module without imports. */
+  joinPageScript(): Promise<string>;
   /** Keys by which devices recognise this mesh's rings. */
   readonly meshKeys: readonly MeshKey[];
   readonly clock: Clock;

@@ -162,6 +162,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     asks,
     uploads,
     links: { look: async () => ({ state: "unknown" }), open: async () => ({ state: "unknown" }) },
+    joinPageScript: async () => "export {};",
     meshKeys: [{ kid: "k", kty: "OKP", crv: "Ed25519", x: "x" }],
     clock,
     logger,

@@ -173,6 +173,7 @@ async function assemble(
     },
     uploads,
     links: joinLinks,
+    joinPageScript: async () => (await import("./join-page-script.ts")).joinPageScript(),
     meshKeys: [signer.key],
     clock,
     logger,

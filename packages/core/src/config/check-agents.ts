@@ -14,11 +14,14 @@ type Path = readonly PathSegment[];
 export interface ConnectionUse {
   readonly notifiers: ReadonlySet<string>;
   readonly rooms: ReadonlySet<string>;
+  /** By notifier: the providers of the rooms where its devices meet the mesh. */
+  readonly roomsOfNotifiers: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
 export function checkAgents(context: CrossContext): ConnectionUse {
   const notifiers = new Set<string>();
   const rooms = new Set<string>();
+  const roomsOfNotifiers = new Map<string, Set<string>>();
   for (const { key: name, value: agent } of entriesOf(locatedAt(context.root, ["agents"]))) {
     if (context.problems.isFull()) break;
     checkAgentName(name, agent, context);
@@ -30,10 +33,16 @@ export function checkAgents(context: CrossContext): ConnectionUse {
     const room = checkConnectionName([...path, "room"], "room", context);
     if (notifier) notifiers.add(notifier.name);
     if (room) rooms.add(room.name);
+    const roomProvider = isGiven(locatedAt(device, ["room"])) ? room?.provider : BUILT_IN_ROOMS;
+    if (notifier && roomProvider !== undefined) {
+      const known = roomsOfNotifiers.get(notifier.name);
+      if (known) known.add(roomProvider);
+      else roomsOfNotifiers.set(notifier.name, new Set([roomProvider]));
+    }
     if (notifier) checkNotifierUse(path, notifier.provider, room?.provider, context);
     checkActionLists(path, context);
   }
-  return { notifiers, rooms };
+  return { notifiers, rooms, roomsOfNotifiers };
 }
 
 /** Records that nothing uses are most likely misspelled somewhere. */

@@ -153,7 +153,10 @@ function checkProviders(connections: ReadonlyMap<string, Connection>, use: Conne
     const room = registry.rooms.get(provider);
     const isRoom = use.rooms.has(name) || !notifier;
     // The contract types `options` by provider and a registry cannot: what is passed is the provider's own output.
-    if (notifier?.validate) reportProviderIssues(notifier.validate(options as never, { publicUrl }), name, context);
+    const roomProviders = [...(use.roomsOfNotifiers.get(name) ?? [])];
+    if (notifier?.validate) {
+      reportProviderIssues(notifier.validate(options as never, { publicUrl, roomProviders }), name, context);
+    }
     if (isRoom && room?.validate) reportProviderIssues(room.validate(options as never, { publicUrl }), name, context);
   }
 }

@@ -20,7 +20,10 @@ export interface ProviderDescription {
 
 export interface NotifierDescription extends ProviderDescription {
   readonly traits: { readonly silent: "yes" | "best-effort" | "never" };
-  validate?(options: never, facts: { readonly publicUrl?: string | undefined }): readonly ProviderIssue[];
+  validate?(
+    options: never,
+    facts: { readonly publicUrl?: string | undefined; readonly roomProviders: readonly string[] },
+  ): readonly ProviderIssue[];
 }
 
 export interface RoomDescription extends ProviderDescription {

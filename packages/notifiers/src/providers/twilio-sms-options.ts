@@ -14,7 +14,7 @@ export const twilioSmsOptions = z.strictObject({
     .regex(/^AC[0-9a-fA-F]{32}$/, "must be AC and 32 hexadecimal digits")
     .meta({ description: "Account SID: AC and 32 hexadecimal digits." }),
   from: z
-    .string("must be a text: put a phone number in quotes, or YAML reads it as a number")
+    .string("must be a text, and YAML reads a bare phone number as a number")
     .regex(
       FROM,
       "must be a phone number such as +15005550006, a messaging service (MG…), a short code or a name of 1 to 11 letters",
@@ -38,8 +38,8 @@ export const twilioSmsOptions = z.strictObject({
 type Options = z.output<typeof twilioSmsOptions>;
 
 /** Nothing here opens a connection. */
-export function twilioSmsOptionIssues(options: Options, { publicUrl }: MeshFacts = {}): readonly OptionIssue[] {
-  const link = options.link === LINK_TO_MESH ? meshPageIssue(publicUrl) : ownLinkIssue(options.link, publicUrl);
+export function twilioSmsOptionIssues(options: Options, facts: MeshFacts = {}): readonly OptionIssue[] {
+  const link = options.link === LINK_TO_MESH ? meshPageIssue(facts) : ownLinkIssue(options.link, facts.publicUrl);
   return [...credentialIssues(options), ...(link === undefined ? [] : [{ path: ["link"], message: link }])];
 }
 
@@ -57,7 +57,17 @@ function credentialIssues({ auth_token, api_key_sid, api_key_secret }: Options):
   return api_key_secret === undefined ? [{ path: ["api_key_secret"], message: "is needed with api_key_sid" }] : [];
 }
 
-function meshPageIssue(publicUrl: string | undefined): string | undefined {
+/** What the device kit in the page has a connector for. */
+const ROOMS_OF_THE_PAGE: readonly string[] = ["leafmesh", "room"];
+
+function meshPageIssue({ publicUrl, roomProviders = [] }: MeshFacts): string | undefined {
+  const elsewhere = roomProviders.filter((provider) => !ROOMS_OF_THE_PAGE.includes(provider));
+  if (elsewhere.length > 0) {
+    return (
+      `leads to the mesh's own page, which joins LeafMesh rooms alone, and an agent uses this connection with a room of ` +
+      `${elsewhere.join(", ")}: leave the agent's room out, or write the https address of your own page`
+    );
+  }
   if (publicUrl === undefined) {
     return "leads to the mesh's own page, which needs server.public_url: set it, or write the https address of your own page";
   }

@@ -233,7 +233,7 @@ describe("a record", () => {
     [
       "a number that YAML read as one",
       { from: 15005550006 },
-      ["from: must be a text: put a phone number in quotes, or YAML reads it as a number"],
+      ["from: must be a text, and YAML reads a bare phone number as a number"],
     ],
   ])("with %s says what to do", (_name, changes, issues) => expect(issuesOf(changes)).toEqual(issues));
 
@@ -247,7 +247,16 @@ describe("a record", () => {
     expect(issuesOf({ link })).toEqual([expect.stringMatching(message)]),
   );
 
-  it("needs the mesh's public address for the mesh's own page, and only for that", () => {
+  it("needs LeafMesh rooms and the mesh's public address for the mesh's own page, and only for that", () => {
+    const roomsOf = (...roomProviders: readonly string[]) =>
+      twilioSmsNotifier.validate?.(twilioSmsNotifier.options.parse(RECORD), {
+        publicUrl: "https://mesh.example.com",
+        roomProviders,
+      });
+    expect(roomsOf("leafmesh", "room")).toEqual([]);
+    expect(roomsOf("leafmesh", "ably")).toMatchObject([
+      { path: ["link"], message: expect.stringMatching(/room of ably/) },
+    ]);
     const validate = (link: string, publicUrl?: string) =>
       twilioSmsNotifier.validate?.(twilioSmsNotifier.options.parse({ ...RECORD, link }), { publicUrl });
     expect(validate("mesh")).toMatchObject([

@@ -48,9 +48,11 @@ export const twilioSmsNotifier = defineNotifier({
     pushToken: "The person's phone number in E.164: `+`, the country's code, the number, no spaces.",
     goodToKnow: [
       "A text is always seen, so `approval: silent` is refused at load.",
-      "A link works once, expires with the ask, and gives nothing to a previewer that only fetches it. The page joins " +
-        "LeafMesh rooms (the built-in ones and the provider `room`).",
-      "A text takes seconds on its way, and a person longer: set the agent's `join_timeout` to 120 or more.",
+      "A link works once, expires with the ask, and gives nothing to a previewer that only fetches it.",
+      "The mesh's page shows the action, its inputs and the reason with Allow and Don't allow. The person then does it by " +
+        'hand, and says what came of it: the answer is `{ answered_by: "person", text?, photo? }`, `failed` or `declined`. ' +
+        "The page joins LeafMesh rooms alone: the built-in ones, and the provider `room`.",
+      "A text takes seconds on its way, and a person longer: set the agent's `join_timeout` and `reply_timeout` to 120 or more.",
       "With a link of up to 68 characters a text is one segment, which is what Twilio bills. The mesh's name begins it when " +
         "it fits and is plain letters, digits, spaces and `. , ' & ( ) + -`.",
       "Whoever may start conversations decides which numbers are texted, at your cost: hand keys only to your own backend, " +
