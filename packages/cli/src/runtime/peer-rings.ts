@@ -14,7 +14,7 @@ const ringSchema = z.object({
   id: z.string(),
   ring: z.object({ deviceId: z.string(), tokenHash: z.string(), askId: z.string(), body: z.string() }),
 });
-const rungSchema = z.object({ id: z.string(), delivery: z.enum(["received", "written"]) });
+const rungSchema = z.object({ id: z.string(), delivery: z.enum(["received", "written", "busy"]) });
 
 /** The device's process answers within this time beyond what its device may take. */
 const WAY_MS = 1_000;
@@ -56,7 +56,7 @@ export function createPeerRings(hub: DirectRinger, peers: Peers, clock: Clock, n
         resolve(delivery);
       };
       const giveUp = (): void => end("no_socket");
-      timer = clock.schedule(DEFAULT_DIRECT_LIMITS.ackWithinMs + WAY_MS, giveUp);
+      timer = clock.schedule(2 * DEFAULT_DIRECT_LIMITS.ackWithinMs + WAY_MS, giveUp);
       waiting.set(id, end);
       signal.addEventListener("abort", giveUp);
       if (!peers.tell(RING, { id, ring })) giveUp();

@@ -74,11 +74,14 @@ async function refusal(protocol?: string): Promise<number> {
   return response.statusCode;
 }
 
-function ring(token: string, deviceId = "phone-7", signal = new AbortController().signal) {
-  return hub.ring(
-    { deviceId, tokenHash: hashDirectToken(new Secret(token)), askId: "ask_1", body: '{"ask":"ask_1"}' },
-    signal,
-  );
+function ring(
+  token: string,
+  deviceId = "phone-7",
+  signal = new AbortController().signal,
+  askId = "ask_1",
+  body = askId === "ask_1" ? '{"ask":"ask_1"}' : askId,
+) {
+  return hub.ring({ deviceId, tokenHash: hashDirectToken(new Secret(token)), askId, body }, signal);
 }
 
 describe("ringing", () => {
@@ -145,13 +148,64 @@ describe("ringing", () => {
     expect(await client.next()).toEqual({ type: "ring", body });
   });
 
-  it("does not pile up behind a device that never confirms", async () => {
+  it("reaches a device with all of a thousand rings at once, in order", async () => {
+    await start();
+    const client = await device("right");
+    const asks = Array.from({ length: 1000 }, (_, index) => `ask-${index}`);
+    const ringing = asks.map((ask) => ring("right", "phone-7", undefined, ask));
+    for (const ask of asks) {
+      expect(await client.next()).toEqual({ type: "ring", body: ask });
+      client.send({ type: "ring.received", ask });
+    }
+    expect(new Set(await Promise.all(ringing))).toEqual(new Set(["received"]));
+    expect(clock.pendingTimers).toBe(1);
+  });
+
+  it("does not send a device away for many large rings at once", async () => {
+    await start();
+    const client = await device("right");
+    const body = "x".repeat(MAX_RING_BYTES);
+    const ringing = Array.from({ length: 100 }, (_, index) =>
+      ring("right", "phone-7", undefined, `ask_${index}`, body),
+    );
+    for (const index of ringing.keys()) {
+      expect(await client.next()).toEqual({ type: "ring", body });
+      client.send({ type: "ring.received", ask: `ask_${index}` });
+    }
+    expect(new Set(await Promise.all(ringing))).toEqual(new Set(["received"]));
+  });
+
+  it("does not pile up behind a device that never confirms: what had no turn in time was not written", async () => {
+    await start();
+    const client = await device("right");
+    const ringing = Array.from({ length: 33 }, () => ring("right"));
+    await clock.advance(2000);
+    expect(await ringing[32]).toBe("busy");
+    await clock.advance(2000);
+    expect(await Promise.all(ringing)).toEqual([...Array.from({ length: 32 }, () => "written"), "busy"]);
+    for (let count = 1; count <= 32; count++) expect(await client.next()).toMatchObject({ type: "ring" });
+    client.send({ type: "ping" });
+    expect(await client.next()).toEqual({ type: "pong" });
+  });
+
+  it("takes no more than can be kept", async () => {
     await start();
     await device("right");
-    const ringing = Array.from({ length: 65 }, () => ring("right"));
-    expect(await ringing[64]).toBe("no_socket");
+    const ringing = Array.from({ length: 1017 }, () => ring("right"));
+    expect(await ringing[1016]).toBe("busy");
     await clock.advance(2000);
-    expect(new Set(await Promise.all(ringing.slice(0, 64)))).toEqual(new Set(["written"]));
+    await clock.advance(2000);
+    await Promise.all(ringing);
+    expect(clock.pendingTimers).toBe(1);
+  });
+
+  it("says that nobody is there to whom waits in line when the socket closes", async () => {
+    await start();
+    const client = await device("right");
+    const ringing = Array.from({ length: 20 }, () => ring("right"));
+    await client.next();
+    client.socket.terminate();
+    expect(new Set(await Promise.all(ringing))).toEqual(new Set(["no_socket"]));
   });
 });
 

@@ -26,13 +26,14 @@ export interface DirectRing {
 
 /**
  * `received`: the device said that it has the ring. `written`: it went into a socket that is open, and nothing came back
- * within `ackWithinMs`. `no_socket`: no such device is connected here, or its socket closed under the ring.
+ * within `ackWithinMs`. `no_socket`: no such device is connected here, or its socket closed under the ring. `busy`: the
+ * device is connected, and had not confirmed enough of the rings before this one, which was not written.
  */
-export type DirectDelivery = "received" | "written" | "no_socket";
+export type DirectDelivery = "received" | "written" | "no_socket" | "busy";
 
 /** Who rings devices over their sockets: the hub of this process, or something that knows those of others. */
 export interface DirectRinger {
-  /** Never rejects, and ends within `ackWithinMs`; `signal` ends it sooner. */
+  /** Never rejects, and ends within twice `ackWithinMs`; `signal` ends it sooner. */
   ring(ring: DirectRing, signal: AbortSignal): Promise<DirectDelivery>;
 }
 
@@ -43,7 +44,7 @@ export interface DirectLimits {
   readonly socketsPerAddress: number;
   /** The first frame must come within this time. */
   readonly helloWithinMs: number;
-  /** A ring counts as taken when the device has not confirmed it within this time. */
+  /** A ring waits so long for its turn, and counts as taken when the device has not confirmed it within this time. */
   readonly ackWithinMs: number;
   /** Silence after which a socket is pinged, and further silence after which it is given up. */
   readonly idleMs: number;

@@ -7,15 +7,17 @@ import {
   type DirectDeviceFrame,
   type DirectMeshFrame,
   directDeviceFrameSchema,
+  MAX_RING_BYTES,
   type Timer,
 } from "@leafmesh/protocol";
 import type { RawData, WebSocket } from "ws";
 import type { DirectDelivery, DirectLimits, DirectRing, TokenHash } from "./hub.ts";
 
-/** Above this many unsent bytes the device does not read, and cannot be rung. */
-const MAX_UNSENT_BYTES = 64 * 1024;
-/** Rings that may wait for their receipts at once. */
-const MAX_WAITING_RINGS = 64;
+/** Rings that are written and not confirmed yet. More wait in line until one is, or counts as written. */
+const MAX_UNCONFIRMED_RINGS = 16;
+/** Above this many unsent bytes, which is more than those rings can be, the device does not read. */
+const MAX_UNSENT_BYTES = 2 * MAX_UNCONFIRMED_RINGS * MAX_RING_BYTES;
+const MAX_RINGS_IN_LINE = 1_000;
 
 export interface DirectSocketHooks {
   readonly clock: Clock;
@@ -26,12 +28,20 @@ export interface DirectSocketHooks {
   gone(): void;
 }
 
+interface WaitingRing {
+  readonly ring: DirectRing;
+  settle(delivery: DirectDelivery): void;
+  /** In line, or on its way since it was written. */
+  patience: Timer;
+}
+
 export class DirectSocket {
   /** Resolves when the socket is closed. */
   readonly closed: Promise<void>;
   readonly #webSocket: WebSocket;
   readonly #hooks: DirectSocketHooks;
-  readonly #waiting = new Set<{ readonly askId: string; settle(delivery: DirectDelivery): void }>();
+  readonly #unconfirmed = new Set<WaitingRing>();
+  readonly #inLine = new Set<WaitingRing>();
   #deviceId = "";
   #tokenHash: TokenHash = "";
   #phase: "waiting" | "open" | "over" = "waiting";
@@ -72,25 +82,25 @@ export class DirectSocket {
     return this.#phase === "open" && mine.length === theirs.length && timingSafeEqual(mine, theirs);
   }
 
-  ring({ askId, body }: DirectRing, signal: AbortSignal): Promise<DirectDelivery> {
-    if (this.#phase !== "open" || this.#waiting.size >= MAX_WAITING_RINGS) return Promise.resolve("no_socket");
-    if (this.#webSocket.bufferedAmount > MAX_UNSENT_BYTES) {
-      this.#close(DIRECT_CLOSE.tooSlow, "does not read");
-      return Promise.resolve("no_socket");
-    }
+  /** In the order in which they come. A ring that found no room within `ackWithinMs` is `busy`, and was not written. */
+  ring(ring: DirectRing, signal: AbortSignal): Promise<DirectDelivery> {
+    if (this.#phase !== "open") return Promise.resolve("no_socket");
+    if (this.#inLine.size >= MAX_RINGS_IN_LINE) return Promise.resolve("busy");
     return new Promise((resolve) => {
       const settle = (delivery: DirectDelivery): void => {
-        this.#waiting.delete(waiting);
-        patience.cancel();
+        waiting.patience.cancel();
         signal.removeEventListener("abort", giveUp);
+        this.#inLine.delete(waiting);
+        const hadRoom = this.#unconfirmed.delete(waiting);
         resolve(delivery);
+        if (hadRoom) this.#writeNext();
       };
-      const giveUp = (): void => settle("written");
-      const waiting = { askId, settle };
+      const giveUp = (): void => settle(this.#unconfirmed.has(waiting) ? "written" : "busy");
       const patience = this.#hooks.clock.schedule(this.#hooks.limits.ackWithinMs, giveUp);
-      this.#waiting.add(waiting);
+      const waiting: WaitingRing = { ring, settle, patience };
       signal.addEventListener("abort", giveUp);
-      this.#send({ type: "ring", body });
+      this.#inLine.add(waiting);
+      this.#writeNext();
     });
   }
 
@@ -129,7 +139,7 @@ export class DirectSocket {
     }
     switch (frame.type) {
       case "ring.received":
-        for (const { askId, settle } of [...this.#waiting]) if (askId === frame.ask) settle("received");
+        for (const { ring, settle } of [...this.#unconfirmed]) if (ring.askId === frame.ask) settle("received");
         return;
       case "ping":
         this.#send({ type: "pong" });
@@ -179,6 +189,21 @@ export class DirectSocket {
     });
   }
 
+  #writeNext(): void {
+    for (const waiting of this.#inLine) {
+      if (this.#phase !== "open" || this.#unconfirmed.size >= MAX_UNCONFIRMED_RINGS) return;
+      if (this.#webSocket.bufferedAmount > MAX_UNSENT_BYTES) {
+        this.#close(DIRECT_CLOSE.tooSlow, "does not read");
+        return;
+      }
+      this.#inLine.delete(waiting);
+      this.#unconfirmed.add(waiting);
+      waiting.patience.cancel();
+      waiting.patience = this.#hooks.clock.schedule(this.#hooks.limits.ackWithinMs, () => waiting.settle("written"));
+      this.#send({ type: "ring", body: waiting.ring.body });
+    }
+  }
+
   #send(frame: DirectMeshFrame): void {
     if (this.#webSocket.readyState === this.#webSocket.OPEN) this.#webSocket.send(JSON.stringify(frame));
   }
@@ -192,7 +217,7 @@ export class DirectSocket {
   #over(): void {
     this.#phase = "over";
     this.#timer.cancel();
-    for (const { settle } of [...this.#waiting]) settle("no_socket");
+    for (const { settle } of [...this.#unconfirmed, ...this.#inLine]) settle("no_socket");
   }
 }
 

@@ -80,6 +80,12 @@ describe("directNotifier", () => {
     expect(String(failure)).not.toContain("right");
   });
 
+  it("may be tried again when the device has to confirm others first", async () => {
+    const { notifier } = notifierOver("busy");
+    const failure = await notifier.ring(request, new Secret("right"), never).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ kind: "transient", code: "busy", isRepeatable: true });
+  });
+
   it("works whenever the mesh does", async () => {
     const { notifier, rung } = notifierOver("no_socket");
     expect(await notifier.check(never)).toEqual({ status: "active" });

@@ -60,6 +60,10 @@ class DirectNotifier implements Notifier {
         code: "no_socket",
       });
     }
+    if (delivery === "busy") {
+      const message = `The device "${ring.device}" does not confirm its rings as fast as it is rung.`;
+      throw new RingError("transient", message, { code: "busy" });
+    }
     this.#logger.debug("The ring is in the device's socket.", { ask: ring.ask, device: ring.device, delivery });
     return { id: delivery };
   }
