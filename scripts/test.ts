@@ -3,19 +3,24 @@
  *
  *   npm test                    what this machine can run; what it cannot is named
  *   npm test -- --strict        nothing may be left out (the default when CI is set)
+ *   npm test -- --judges        with the vendors' own servers as judges too, where they can be built (so does --strict)
  *   npm test -- --only unit     one vitest project (unit, journeys), without the checks
  */
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, globSync } from "node:fs";
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
+import { livekitJudge } from "./judges.ts";
 
 const root = resolve(import.meta.dirname, "..");
 const args = process.argv.slice(2);
 const strict = args.includes("--strict") || Boolean(process.env.CI);
 const onlyAt = args.indexOf("--only");
 const only = onlyAt >= 0 ? args[onlyAt + 1] : undefined;
+const withJudges = only === undefined && (strict || args.includes("--judges"));
 const passedOn = args.filter(
-  (_, index) => args[index] !== "--strict" && (onlyAt < 0 || (index !== onlyAt && index !== onlyAt + 1)),
+  (arg, index) =>
+    arg !== "--strict" && arg !== "--judges" && (onlyAt < 0 || (index !== onlyAt && index !== onlyAt + 1)),
 );
 
 interface Service {
@@ -75,10 +80,16 @@ function installFromDebian(absent: readonly Service[]): void {
   });
 }
 
-function run(title: string, command: string, commandArgs: readonly string[]): Promise<void> {
+function run(
+  title: string,
+  command: string,
+  commandArgs: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<void> {
   console.log(`\n── ${title}`);
   const env = {
     ...process.env,
+    ...environment,
     PATH: [join(root, "node_modules", ".bin"), ...searchPath()].join(delimiter),
     ...(strict ? { LEAFMESH_STRICT: "1" } : {}),
   };
@@ -115,4 +126,30 @@ if (only === undefined) {
   await run("Unused code", "knip", ["--no-config-hints"]);
   await run("Generated docs are up to date", process.execPath, [...source("scripts/docs.ts"), "--check"]);
 }
-await run("Tests", "vitest", ["run", ...(only ? ["--project", only] : []), ...passedOn]);
+
+const counts = { passed: 0, failed: 0 };
+const resultsFolder = mkdtempSync(join(tmpdir(), "leafmesh-results-"));
+process.on("exit", () => rmSync(resultsFolder, { recursive: true, force: true }));
+
+/** Runs vitest and adds to the counts. */
+async function runTests(
+  title: string,
+  vitestArgs: readonly string[],
+  environment?: Readonly<Record<string, string>>,
+): Promise<void> {
+  const results = join(resultsFolder, "results.json");
+  const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${results}`];
+  await run(title, "vitest", ["run", ...reporters, ...vitestArgs], environment);
+  const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(results, "utf8")) as Record<string, number>;
+  counts.passed += numPassedTests ?? 0;
+  counts.failed += numFailedTests ?? 0;
+}
+
+const judge = withJudges ? livekitJudge(root, isOnPath) : undefined;
+await runTests("Tests", [...(only ? ["--project", only] : []), ...passedOn]);
+if (judge) {
+  const found = await judge;
+  if ("leftOut" in found) console.log(`\nLeft out: ${found.name} as a judge; ${found.leftOut}.`);
+  else await runTests(`Tests against ${found.name}`, found.tests, found.environment);
+}
+console.log(`\n${counts.passed} passed, ${counts.failed} failed`);

@@ -13,11 +13,13 @@ import { fileURLToPath } from "node:url";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
 const stampFile = join(root, "node_modules", ".leafmesh", "setup.json");
-const pnpmVersion = JSON.parse(readFileSync(join(root, "package.json"), "utf8")).packageManager.split("@")[1];
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+const pnpmVersion = manifest.packageManager.split("@")[1];
+const [leastMajor, leastMinor] = manifest.engines.node.replace(">=", "").split(".").map(Number);
 
 function isRecentEnough(version) {
   const [major = 0, minor = 0] = version.replace(/^v/, "").split(".").map(Number);
-  return major > 22 || (major === 22 && minor >= 18);
+  return major > leastMajor || (major === leastMajor && minor >= leastMinor);
 }
 
 function lockDigest() {
