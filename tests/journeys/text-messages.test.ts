@@ -148,6 +148,15 @@ describe.skipIf(!executablePath && process.env.LEAFMESH_STRICT !== "1")("a reque
     expect(await opened.json()).toMatchObject({ error: { code: "link_over" } });
   }, 30_000);
 
+  it("ends when the ask is cancelled, though there is time left", async () => {
+    const { outcome, link } = await ask();
+    const [waiting] = await openAsks();
+    await mesh.call("POST", `/api/asks/${waiting?.ask_id}/cancel`);
+    expect(await outcome).toMatchObject({ success: false, reason: "cancelled" });
+    expect(await (await fetch(link, { method: "POST" })).json()).toMatchObject({ error: { code: "link_over" } });
+    expect((await fetch(link)).status).toBe(410);
+  });
+
   it("has pages that say what is wrong with a link, and whose program obeys its policy", async () => {
     const unknown = await page.goto(`${mesh.url}/j/${"1".repeat(22)}`);
     expect(unknown?.status()).toBe(404);
@@ -159,7 +168,8 @@ describe.skipIf(!executablePath && process.env.LEAFMESH_STRICT !== "1")("a reque
   }, 30_000);
 
   async function openAsks() {
-    return (await mesh.call<{ asks: readonly { state: string }[] }>("GET", "/api/asks?open=true")).body.asks;
+    return (await mesh.call<{ asks: readonly { ask_id: string; state: string }[] }>("GET", "/api/asks?open=true")).body
+      .asks;
   }
 });
 

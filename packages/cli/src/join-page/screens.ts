@@ -43,15 +43,15 @@ export async function showRequest(
   return tapped;
 }
 
-/** The action, its inputs and the reason, as a list of words. */
+/** The action, its inputs and the reason. Inputs stand in a list of their own, so that none can pass for the rest. */
 export function details({ action, inputs, reason }: OpenedJoinLink["request"]): HTMLElement {
   const list = element("dl", {});
-  const add = (name: string, value: string): void => list.append(element("dt", {}, name), element("dd", {}, value));
-  add("What", action);
-  for (const [name, value] of Object.entries(inputs))
-    add(name, typeof value === "string" ? value : JSON.stringify(value));
-  if (reason) add("Why", reason);
-  return list;
+  for (const [name, value] of Object.entries(inputs)) {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    list.append(element("dt", {}, name), element("dd", {}, text));
+  }
+  const why = reason ? [element("p", {}, `The reason it gives: “${reason}”`)] : [];
+  return element("div", {}, element("p", {}, element("strong", {}, action)), list, ...why);
 }
 
 export function element<Tag extends keyof HTMLElementTagNameMap>(

@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { RingErrorKind, RingRequest } from "../contract.ts";
 import { twilioSmsNotifier } from "./twilio-sms.ts";
 import { KNOWN_CODES } from "./twilio-sms-answers.ts";
+import { createTextLimit } from "./twilio-sms-limit.ts";
 
 const HEX = "0123456789abcdef0123456789abcdef";
 const SID = `AC${HEX}`;
@@ -196,6 +197,24 @@ describe("what Twilio is sent", () => {
       const { requests } = await send(RECORD, { ttlMs });
       expect(new URLSearchParams(requests[0]?.text).get("ValidityPeriod")).toBe(seconds);
     }
+  });
+});
+
+describe("the texts to one number", () => {
+  it("end at 20 an hour, whatever the agent asks for, and other numbers still get theirs", () => {
+    let nowMs = 5_000_000;
+    const limit = createTextLimit({ monotonicMs: () => nowMs });
+    const [one, other] = [new Secret(TO), new Secret("+15558675311")];
+    for (let nth = 0; nth < 20; nth++) {
+      limit.count(one);
+      nowMs += 60_000;
+    }
+    const refused = { kind: "quota", code: "text_limit", retryAfterMs: 40 * 60_000 };
+    expect(() => limit.count(one)).toThrow(expect.objectContaining(refused));
+    limit.count(other);
+    nowMs += refused.retryAfterMs;
+    limit.count(one);
+    expect(() => limit.count(one)).toThrow(expect.objectContaining({ kind: "quota", retryAfterMs: 60_000 }));
   });
 });
 

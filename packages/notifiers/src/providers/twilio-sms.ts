@@ -14,6 +14,7 @@ import {
 } from "../contract.ts";
 import { checkResult, createVendorClient, type VendorAnswer } from "../http/index.ts";
 import { failedMessage, messageSchema, ringError } from "./twilio-sms-answers.ts";
+import { createTextLimit } from "./twilio-sms-limit.ts";
 import { twilioSmsOptionIssues, twilioSmsOptions } from "./twilio-sms-options.ts";
 import { linkBase, textFor } from "./twilio-sms-text.ts";
 
@@ -56,7 +57,8 @@ export const twilioSmsNotifier = defineNotifier({
       "With a link of up to 68 characters a text is one segment, which is what Twilio bills. The mesh's name begins it when " +
         "it fits and is plain letters, digits, spaces and `. , ' & ( ) + -`.",
       "Whoever may start conversations decides which numbers are texted, at your cost: hand keys only to your own backend, " +
-        "let it take a number only from a person who proved to have it, and keep Geo permissions narrow.",
+        "let it take a number only from a person who proved to have it, and keep Geo permissions narrow. One number gets at " +
+        "most 20 texts an hour from a mesh process.",
       "US numbers need A2P 10DLC (error 30034), toll-free numbers a verification (30032), some countries a registered " +
         "sender (30018). Carriers block public link shorteners: use a domain of your own.",
       "Twilio takes a text before the carrier has it. One that is filtered, blocked or undeliverable later ends the ask as " +
@@ -77,6 +79,7 @@ class TwilioSms implements Notifier {
   readonly #options;
   readonly #dependencies;
   readonly #client;
+  readonly #limit;
 
   constructor(options: Options, dependencies: ProviderDependencies) {
     this.#options = options;
@@ -84,6 +87,7 @@ class TwilioSms implements Notifier {
     const { clock, network } = dependencies;
     // Twilio has no idempotency key: a second request is a second text.
     this.#client = createVendorClient({ clock, network, repeatsAreHarmless: false });
+    this.#limit = createTextLimit(clock);
   }
 
   async ring(request: RingRequest, to: Secret, signal: AbortSignal): Promise<RingReceipt> {
@@ -91,6 +95,7 @@ class TwilioSms implements Notifier {
     if (!links) throw new Error("a notifier that sends links was made without a place for them");
     const { from, link } = this.#options;
     const { ring, ttlMs } = request;
+    this.#limit.count(to);
     const url = `${linkBase(link, publicUrl)}/${links.keep(request)}`;
     const form = new URLSearchParams({
       To: to.reveal(),
