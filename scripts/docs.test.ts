@@ -4,11 +4,12 @@ import { loadMesh, renderDiagnostics, renderMeshReference } from "@leafmesh/core
 import { describe, expect, test } from "vitest";
 import { providerRegistry } from "../packages/cli/src/registry.ts";
 
+const registry = await providerRegistry();
 const docs = resolve(import.meta.dirname, "../docs");
 const pages = readdirSync(docs, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".md"));
 
 test("docs/mesh-yaml.md is what the code generates", () => {
-  expect(readFileSync(join(docs, "mesh-yaml.md"), "utf8")).toBe(renderMeshReference(providerRegistry()));
+  expect(readFileSync(join(docs, "mesh-yaml.md"), "utf8")).toBe(renderMeshReference(registry));
 });
 
 describe("every mesh on a page is valid", () => {
@@ -34,7 +35,7 @@ describe("every mesh on a page is valid", () => {
     // A page may show a part of a mesh; what it leaves out is added.
     const whole = /^agents:/m.test(text) ? text : `${text}\nagents: { a: { model: gpt-4o-mini, prompt: Help. } }\n`;
     const loaded = loadMesh(whole, {
-      registry: providerRegistry(),
+      registry,
       env: envFor(text),
       folder: docs,
       readFile: () => ({ ok: true, text: "a-value-of-some-length" }),

@@ -18,10 +18,11 @@ const idle = (): never => {
   throw new Error("no mesh is running");
 };
 
+const registry = await providerRegistry();
 const definitions = providerDefinitions({ ringer: idle, rooms: idle });
 
 const generated: Readonly<Record<string, () => string>> = {
-  "docs/mesh-yaml.md": () => renderMeshReference(providerRegistry()),
+  "docs/mesh-yaml.md": () => renderMeshReference(registry),
   "docs/notifiers.md": () => renderNotifiersPage([...definitions.notifiers.values()]),
   "docs/rooms.md": () => renderRoomsPage([...definitions.rooms.values()]),
 };

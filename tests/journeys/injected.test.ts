@@ -68,7 +68,7 @@ beforeAll(async () => {
     notifiers: new Map<string, NotifierDefinition>([[notifier.provider, notifier]]),
     rooms: new Map([[rooms.provider, rooms]]),
   };
-  const registry = providerRegistry(providers);
+  const registry = await providerRegistry(providers);
   const folder = newFolder();
   writeFileSync(join(folder, "mesh.yaml"), model.yaml + YAML);
   const loaded = loadMeshFile("mesh.yaml", { registry, env: {}, cwd: folder, knownConnections: new Map() });

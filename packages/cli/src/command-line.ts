@@ -117,7 +117,7 @@ Examples:
           import("./commands/validate.ts"),
           import("./registry.ts"),
         ]);
-        return validate({ file, ...options }, context, providerRegistry());
+        return validate({ file, ...options }, context, await providerRegistry());
       }),
     );
 
@@ -140,7 +140,7 @@ Examples:
           import("./commands/schema.ts"),
           import("./registry.ts"),
         ]);
-        return schema(options, context, providerRegistry());
+        return schema(options, context, await providerRegistry());
       }),
     );
 
@@ -155,7 +155,7 @@ Examples:
           import("./commands/new.ts"),
           import("./registry.ts"),
         ]);
-        return newMesh({ folder, ...options }, context, providerRegistry());
+        return newMesh({ folder, ...options }, context, await providerRegistry());
       }),
     );
 
@@ -169,7 +169,7 @@ Examples:
           import("./commands/graph.ts"),
           import("./registry.ts"),
         ]);
-        return graph({ file, ...options }, context, providerRegistry());
+        return graph({ file, ...options }, context, await providerRegistry());
       }),
     );
 
@@ -183,7 +183,7 @@ Examples:
           import("./commands/providers.ts"),
           import("./registry.ts"),
         ]);
-        return listProviders(options, context, providerRegistry());
+        return listProviders(options, context, await providerRegistry());
       }),
     );
 

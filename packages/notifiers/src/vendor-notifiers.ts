@@ -1,18 +1,16 @@
-/** Every notifier that needs nothing of this process. A new provider is a file in `providers/` and a line here. */
+/**
+ * Every notifier that needs nothing of this process, by its provider's name. Each is loaded when a mesh names it: a start
+ * does not pay for the others. A new provider is a file in `providers/` and a line here.
+ */
 import type { NotifierDefinition } from "./contract.ts";
-import { apnsNotifier } from "./providers/apns.ts";
-import { azureIotHubNotifier } from "./providers/azure-iot-hub.ts";
-import { azureNotificationHubsNotifier } from "./providers/azure-notification-hubs.ts";
-import { mqttNotifier } from "./providers/mqtt.ts";
-import { pusherBeamsNotifier } from "./providers/pusher-beams.ts";
-import { twilioSmsNotifier } from "./providers/twilio-sms.ts";
 
 /** In the order in which they are shown. */
-export const vendorNotifiers: readonly NotifierDefinition[] = [
-  mqttNotifier,
-  apnsNotifier,
-  azureNotificationHubsNotifier,
-  azureIotHubNotifier,
-  pusherBeamsNotifier,
-  twilioSmsNotifier,
-];
+export const vendorNotifiers: Readonly<Record<string, () => Promise<NotifierDefinition>>> = {
+  mqtt: async () => (await import("./providers/mqtt.ts")).mqttNotifier,
+  apns: async () => (await import("./providers/apns.ts")).apnsNotifier,
+  azure_notification_hubs: async () =>
+    (await import("./providers/azure-notification-hubs.ts")).azureNotificationHubsNotifier,
+  azure_iot_hub: async () => (await import("./providers/azure-iot-hub.ts")).azureIotHubNotifier,
+  pusher_beams: async () => (await import("./providers/pusher-beams.ts")).pusherBeamsNotifier,
+  twilio_sms: async () => (await import("./providers/twilio-sms.ts")).twilioSmsNotifier,
+};

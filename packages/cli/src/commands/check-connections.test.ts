@@ -41,7 +41,7 @@ describe("leafmesh validate --check", () => {
       ...{ stdout: stream, stderr: stream, env: { OPENAI_API_KEY: "sk-of-the-test" }, cwd: folder },
       ...{ isTerminal: false, colors: false, signal: new AbortController().signal },
     };
-    const code = await validate({ file: "mesh.yaml", ...more }, context, providerRegistry());
+    const code = await validate({ file: "mesh.yaml", ...more }, context, await providerRegistry());
     return { code, stdout };
   };
 

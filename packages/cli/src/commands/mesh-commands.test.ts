@@ -12,7 +12,7 @@ import { newMesh } from "./new.ts";
 import { schema } from "./schema.ts";
 import { validate } from "./validate.ts";
 
-const registry = providerRegistry();
+const registry = await providerRegistry();
 
 let folder: string;
 beforeEach(() => {

@@ -18,7 +18,7 @@ export interface MigrateOptions {
 
 export async function migrate(options: MigrateOptions, context: CliContext): Promise<ExitCode> {
   const loaded = loadMeshFile(options.file, {
-    registry: providerRegistry(),
+    registry: await providerRegistry(),
     env: context.env,
     cwd: context.cwd,
     knownConnections: new Map(),

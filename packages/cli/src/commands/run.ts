@@ -1,7 +1,7 @@
 /** `leafmesh run`: a mesh until it is told to stop. */
 
 import type { Mesh } from "@leafmesh/core";
-import { type LoadedMesh, loadMeshFile, renderDiagnostics, watchMesh } from "@leafmesh/core/config";
+import { type LoadedMesh, loadMeshFile, namesInFile, renderDiagnostics, watchMesh } from "@leafmesh/core/config";
 import { createLogger, KeyFileError, SecretKeyError } from "@leafmesh/core/security";
 import { StorageError } from "@leafmesh/core/storage";
 import { systemClock } from "@leafmesh/protocol";
@@ -9,7 +9,7 @@ import { ListenError } from "@leafmesh/server";
 import { type CliContext, EXIT, type ExitCode } from "../context.ts";
 import { CommandFailure } from "../failure.ts";
 import { palette, table, writeLine } from "../output.ts";
-import { providerRegistry } from "../registry.ts";
+import { loadedRegistry, loadVendors, providerRegistry, vendorNames } from "../registry.ts";
 import { type RunningMesh, startMesh } from "../runtime/start-mesh.ts";
 import { version } from "../version.ts";
 
@@ -35,14 +35,18 @@ export interface RunOptions {
 export async function run(options: RunOptions, context: CliContext): Promise<ExitCode> {
   const { providers, network } = context.injected ?? {};
   const loading = {
-    registry: providerRegistry(providers),
     env: context.env,
     cwd: context.cwd,
     knownConnections: new Map(),
     canResolve,
     ...(options.maxConfigSize === undefined ? {} : { maxBytes: options.maxConfigSize }),
   };
-  const loaded = loadMeshFile(options.file, loading);
+  await loadVendors(namesInFile(options.file, loading, vendorNames));
+  const first = loadMeshFile(options.file, { ...loading, registry: loadedRegistry(providers) });
+  // What is wrong is said by one who knows every provider.
+  const loaded = first.ok
+    ? first
+    : loadMeshFile(options.file, { ...loading, registry: await providerRegistry(providers) });
   report(loaded, context);
   if (!loaded.ok) return EXIT.invalid;
 
@@ -78,7 +82,7 @@ export async function run(options: RunOptions, context: CliContext): Promise<Exi
   if (options.watch) await elapsed(WATCH_AFTER_MS, context.signal);
   const watch =
     options.watch && !context.signal.aborted
-      ? await watchMesh(options.file, { ...loading, logger, onChange })
+      ? await watchMesh(options.file, { ...loading, registry: await providerRegistry(providers), logger, onChange })
       : undefined;
   if (watch && !isSameMesh(watch.first, loaded.mesh)) onChange(watch.first);
 

@@ -24,7 +24,7 @@ import { connectUrlOf, createRoomService } from "@leafmesh/room-service";
 import { createApi, isLoopback, type Listening, listen, type MountedService } from "@leafmesh/server";
 import { EXIT } from "../context.ts";
 import { CommandFailure } from "../failure.ts";
-import { type ProviderDefinitions, providerDefinitions, withMore } from "../registry.ts";
+import { loadVendors, type ProviderDefinitions, providerDefinitions, withMore } from "../registry.ts";
 import { version } from "../version.ts";
 import { createAskCancel } from "./ask-cancel.ts";
 import { createJoinLinks } from "./join-links.ts";
@@ -112,8 +112,10 @@ async function assemble(
     newId: randomId,
     logger,
   });
-  const builtIn = providerDefinitions({ ringer: () => ringer, rooms: () => roomService });
-  const definitions = withMore(builtIn, options.providers);
+  await loadVendors(new Set([...mesh.connections.values()].map(({ provider }) => provider)));
+  // Asked for with each mesh: one that is swapped in may name providers that were loaded for it.
+  const definitions = (): ProviderDefinitions =>
+    withMore(providerDefinitions({ ringer: () => ringer, rooms: () => roomService }), options.providers);
 
   // A run that began before a reload may still ask: it finds the retired pool of its mesh, which closes after it.
   const pools = new WeakMap<Mesh, ConnectionPool>();
@@ -122,7 +124,7 @@ async function assemble(
     if (known) return known;
     const pool = createConnectionPool({
       mesh: of,
-      ...definitions,
+      ...definitions(),
       clock,
       logger,
       newId: randomId,

@@ -4,7 +4,7 @@ export type { Diagnostic, DiagnosticCode, Severity } from "./diagnostic.ts";
 export { readTextFile } from "./files.ts";
 export { type JsonSchemaObject, meshJsonSchema } from "./json-schema.ts";
 export { type LoadedMesh, type LoadMeshOptions, loadMesh } from "./load-mesh.ts";
-export { type LoadMeshFileOptions, loadMeshFile } from "./load-mesh-file.ts";
+export { type LoadMeshFileOptions, loadMeshFile, namesInFile } from "./load-mesh-file.ts";
 export { renderMeshReference } from "./mesh-reference.ts";
 export type { KnownConnections } from "./names.ts";
 export { BUILT_IN_NOTIFIER, BUILT_IN_ROOMS } from "./provider-lookup.ts";

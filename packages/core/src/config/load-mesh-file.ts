@@ -22,6 +22,21 @@ export function loadMeshFile(path: string, options: LoadMeshFileOptions): Loaded
   return loadMesh(file.bytes, { ...options, readFile, folder: dirname(absolutePath), file: path });
 }
 
+/**
+ * Which of these names stand anywhere in the file, also where they mean something else: what has to be loaded before the
+ * file can be read. None when it cannot be read; {@link loadMeshFile} says why.
+ */
+export function namesInFile(
+  path: string,
+  { cwd, maxBytes = DEFAULT_MAX_BYTES }: Pick<LoadMeshFileOptions, "cwd" | "maxBytes">,
+  names: ReadonlySet<string>,
+): ReadonlySet<string> {
+  const file = readFileBytes(resolve(cwd, path), Math.min(maxBytes, HIGHEST_MAX_BYTES));
+  if (!file.ok) return new Set();
+  const text = new TextDecoder().decode(file.bytes);
+  return new Set([...names].filter((name) => text.includes(name)));
+}
+
 function aboutFailure(why: FileFailure, maxBytes: number): [message: string, hint: string] {
   switch (why) {
     case "missing":
