@@ -1,4 +1,4 @@
-/** Every route that the server describes has a call here, and no call goes anywhere else. */
+/** Every route that the server describes for apps has a call here, and no call goes anywhere else. */
 import { expect, it } from "vitest";
 import { startTestServer } from "../../server/src/test-server.ts";
 import { createClient } from "./client.ts";
@@ -7,7 +7,10 @@ const ID = "the-id";
 
 it("calls every route of the mesh", async () => {
   const server = await startTestServer();
-  const documented = server.routes.map(({ method, path }) => `${method} ${path.replaceAll(/\{\w+\}/g, ID)}`);
+  const documented = server.routes
+    // The page behind a text message's link is opened by a person.
+    .filter(({ path }) => !path.startsWith("/j/"))
+    .map(({ method, path }) => `${method} ${path.replaceAll(/\{\w+\}/g, ID)}`);
   await server.close();
 
   const called = new Set<string>();
