@@ -6,6 +6,7 @@ import {
   startApns,
   startAzureIotHub,
   startAzureNotificationHubs,
+  startExpo,
   startPusherBeams,
   startTwilioSms,
   type VendorReply,
@@ -29,6 +30,7 @@ export interface PushVendor {
 }
 
 const APPLE_PHONE = "a1b2c3d4".repeat(8);
+const EXPO_PHONE = "ExponentPushToken[xY7-qLr_2mKdPz0aB3cD4e]";
 
 export const pushVendors: readonly PushVendor[] = [
   {
@@ -103,6 +105,29 @@ export const pushVendors: readonly PushVendor[] = [
       return { double, record: { instance_id: instance.instanceId, primary_key: instance.primaryKey } };
     },
     pushToken: "beams-user-7",
+  },
+  {
+    provider: "expo",
+    async open() {
+      const project = "@acme/phones";
+      const double = await startExpo(systemClock, {
+        devices: { [EXPO_PHONE]: project },
+        accessTokens: { "the-token-of-a-robot": [project] },
+        secured: [project],
+      });
+      return { double, record: { access_token: "the-token-of-a-robot" } };
+    },
+    pushToken: EXPO_PHONE,
+    deadToken: {
+      status: 200,
+      body: {
+        data: {
+          status: "error",
+          message: `"${EXPO_PHONE}" is not a registered push notification recipient`,
+          details: { error: "DeviceNotRegistered", expoPushToken: EXPO_PHONE },
+        },
+      },
+    },
   },
 ];
 

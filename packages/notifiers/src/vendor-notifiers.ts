@@ -14,3 +14,22 @@ export const vendorNotifiers: Readonly<Record<string, () => Promise<NotifierDefi
   pusher_beams: async () => (await import("./providers/pusher-beams.ts")).pusherBeamsNotifier,
   twilio_sms: async () => (await import("./providers/twilio-sms.ts")).twilioSmsNotifier,
 };
+
+import { apnsNotifier } from "./providers/apns.ts";
+import { azureIotHubNotifier } from "./providers/azure-iot-hub.ts";
+import { azureNotificationHubsNotifier } from "./providers/azure-notification-hubs.ts";
+import { expoNotifier } from "./providers/expo.ts";
+import { mqttNotifier } from "./providers/mqtt.ts";
+import { pusherBeamsNotifier } from "./providers/pusher-beams.ts";
+import { twilioSmsNotifier } from "./providers/twilio-sms.ts";
+
+/** In the order in which they are shown. */
+export const vendorNotifiers: readonly NotifierDefinition[] = [
+  mqttNotifier,
+  apnsNotifier,
+  expoNotifier,
+  azureNotificationHubsNotifier,
+  azureIotHubNotifier,
+  pusherBeamsNotifier,
+  twilioSmsNotifier,
+];

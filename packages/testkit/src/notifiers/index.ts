@@ -19,6 +19,7 @@ export {
   type PlayedNotificationHub,
   startAzureNotificationHubs,
 } from "./azure-notification-hubs.ts";
+export { type ExpoDouble, type ExpoReceipt, type PlayedExpo, startExpo } from "./expo.ts";
 export { type PlayedBeamsInstance, startPusherBeams } from "./pusher-beams.ts";
 export type { VendorFault, VendorReply } from "./replies.ts";
 export {
