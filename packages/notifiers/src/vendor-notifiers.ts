@@ -8,28 +8,10 @@ import type { NotifierDefinition } from "./contract.ts";
 export const vendorNotifiers: Readonly<Record<string, () => Promise<NotifierDefinition>>> = {
   mqtt: async () => (await import("./providers/mqtt.ts")).mqttNotifier,
   apns: async () => (await import("./providers/apns.ts")).apnsNotifier,
+  expo: async () => (await import("./providers/expo.ts")).expoNotifier,
   azure_notification_hubs: async () =>
     (await import("./providers/azure-notification-hubs.ts")).azureNotificationHubsNotifier,
   azure_iot_hub: async () => (await import("./providers/azure-iot-hub.ts")).azureIotHubNotifier,
   pusher_beams: async () => (await import("./providers/pusher-beams.ts")).pusherBeamsNotifier,
   twilio_sms: async () => (await import("./providers/twilio-sms.ts")).twilioSmsNotifier,
 };
-
-import { apnsNotifier } from "./providers/apns.ts";
-import { azureIotHubNotifier } from "./providers/azure-iot-hub.ts";
-import { azureNotificationHubsNotifier } from "./providers/azure-notification-hubs.ts";
-import { expoNotifier } from "./providers/expo.ts";
-import { mqttNotifier } from "./providers/mqtt.ts";
-import { pusherBeamsNotifier } from "./providers/pusher-beams.ts";
-import { twilioSmsNotifier } from "./providers/twilio-sms.ts";
-
-/** In the order in which they are shown. */
-export const vendorNotifiers: readonly NotifierDefinition[] = [
-  mqttNotifier,
-  apnsNotifier,
-  expoNotifier,
-  azureNotificationHubsNotifier,
-  azureIotHubNotifier,
-  pusherBeamsNotifier,
-  twilioSmsNotifier,
-];
