@@ -52,6 +52,8 @@ export function failedRequest(failed: FailedRequest): RingError {
 }
 
 function parsed(text: string): unknown {
+  // Apple takes a ring without a word, and an error that is thrown only to be caught is dear.
+  if (text === "") return undefined;
   try {
     return JSON.parse(text);
   } catch {

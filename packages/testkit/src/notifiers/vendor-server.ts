@@ -145,7 +145,8 @@ export async function startVendorServer({ hosts, handle, atOnce }: VendorServerO
       response.destroy();
     });
   });
-  server.on("secureConnection", (socket) => {
+  // Before the server's own, which announces the HTTP/2 session.
+  server.prependListener("secureConnection", (socket) => {
     sockets.add(socket);
     numbers.set(socket.remotePort, ++connections);
     socket.once("close", () => {
