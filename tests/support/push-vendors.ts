@@ -2,12 +2,14 @@
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { systemClock } from "@leafmesh/protocol";
 import {
+  awsQueryRefusal,
   iotHubRefusal,
   startApns,
   startAzureIotHub,
   startAzureNotificationHubs,
   startExpo,
   startPusherBeams,
+  startSns,
   startTwilioSms,
   type VendorReply,
 } from "@leafmesh/testkit/notifiers";
@@ -29,6 +31,7 @@ export interface PushVendor {
   readonly deadToken?: VendorReply;
 }
 
+const SNS_PHONE = "arn:aws:sns:eu-west-1:123456789012:endpoint/GCM/my-app/5e3e9847-3183-3f18-a7e8-671c3a57d4b3";
 const APPLE_PHONE = "a1b2c3d4".repeat(8);
 const EXPO_PHONE = "ExponentPushToken[xY7-qLr_2mKdPz0aB3cD4e]";
 
@@ -66,6 +69,20 @@ export const pushVendors: readonly PushVendor[] = [
     },
     pushToken: "kiosk-in-the-hall",
     deadToken: iotHubRefusal(404, 404001, "NotFound"),
+  },
+  {
+    provider: "sns",
+    async open() {
+      const keys = { AKIAIOSFODNN7EXAMPLE: { secret: "s3cr3t/+".repeat(5), rights: ["sns:Publish"] } } as const;
+      const double = await startSns(systemClock, {
+        ...{ region: "eu-west-1", account: "123456789012", keys, applications: ["GCM/my-app"] },
+        endpoints: { [SNS_PHONE]: "enabled" },
+      });
+      const record = { region: "eu-west-1", access_key_id: "AKIAIOSFODNN7EXAMPLE" };
+      return { double, record: { ...record, secret_access_key: keys.AKIAIOSFODNN7EXAMPLE.secret } };
+    },
+    pushToken: SNS_PHONE,
+    deadToken: awsQueryRefusal(400, "EndpointDisabled", "Endpoint is disabled"),
   },
   {
     provider: "twilio_sms",

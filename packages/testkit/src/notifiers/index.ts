@@ -6,6 +6,8 @@ export {
   type PlayedAppleDevice,
   startApns,
 } from "./apns.ts";
+export { awsQueryRefusal, awsQueryResult } from "./aws-refusal.ts";
+export type { PlayedAccessKey } from "./aws-signature.ts";
 export {
   iotHubRefusal,
   namedIotHubRefusal,
@@ -22,6 +24,7 @@ export {
 export { type ExpoDouble, type ExpoReceipt, type PlayedExpo, startExpo } from "./expo.ts";
 export { type PlayedBeamsInstance, startPusherBeams } from "./pusher-beams.ts";
 export type { VendorFault, VendorReply } from "./replies.ts";
+export { type PlayedSns, type SnsRight, startSns } from "./sns.ts";
 export {
   startTwilioSms,
   type TwilioAccount,
