@@ -3,16 +3,19 @@ import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { systemClock } from "@leafmesh/protocol";
 import {
   awsQueryRefusal,
+  fcmRefusal,
   iotHubRefusal,
   startApns,
   startAzureIotHub,
   startAzureNotificationHubs,
   startExpo,
+  startFcm,
   startPusherBeams,
   startSns,
   startTwilioSms,
   type VendorReply,
 } from "@leafmesh/testkit/notifiers";
+
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
 import { startExamplePush } from "../../packages/notifiers/testing/example-push-double.ts";
 
@@ -33,6 +36,7 @@ export interface PushVendor {
 
 const SNS_PHONE = "arn:aws:sns:eu-west-1:123456789012:endpoint/GCM/my-app/5e3e9847-3183-3f18-a7e8-671c3a57d4b3";
 const APPLE_PHONE = "a1b2c3d4".repeat(8);
+const ANDROID_PHONE = "dGhlLXBob25l:APA91bH-xyz_0123456789";
 const EXPO_PHONE = "ExponentPushToken[xY7-qLr_2mKdPz0aB3cD4e]";
 
 export const pushVendors: readonly PushVendor[] = [
@@ -44,6 +48,22 @@ export const pushVendors: readonly PushVendor[] = [
     },
     pushToken: "dev-0123456789abcdef",
     deadToken: { status: 404, body: { error: "unregistered" } },
+  },
+  {
+    provider: "fcm",
+    async open() {
+      const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+      const serviceAccount = JSON.stringify({
+        ...{ type: "service_account", project_id: "my-app-1a2b3", private_key_id: "the-id-of-the-key" },
+        private_key: privateKey.export({ type: "pkcs8", format: "pem" }),
+        client_email: "mesh@my-app-1a2b3.iam.gserviceaccount.com",
+      });
+      const tokens = { [ANDROID_PHONE]: "there" } as const;
+      const double = await startFcm(systemClock, { serviceAccount, projectId: "my-app-1a2b3", tokens });
+      return { double, record: { service_account: serviceAccount } };
+    },
+    pushToken: ANDROID_PHONE,
+    deadToken: fcmRefusal(404, "NOT_FOUND", { errorCode: "UNREGISTERED" }),
   },
   {
     provider: "azure_notification_hubs",

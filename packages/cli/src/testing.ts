@@ -30,6 +30,7 @@ export {
   startAzureIotHub,
   startAzureNotificationHubs,
   startExpo,
+  startFcm,
   startPusherBeams,
   startSns,
   startTwilioSms,

@@ -6,6 +6,7 @@ import type { NotifierDefinition } from "./contract.ts";
 
 /** In the order in which they are shown. */
 export const vendorNotifiers: Readonly<Record<string, () => Promise<NotifierDefinition>>> = {
+  fcm: async () => (await import("./providers/fcm.ts")).fcmNotifier,
   mqtt: async () => (await import("./providers/mqtt.ts")).mqttNotifier,
   apns: async () => (await import("./providers/apns.ts")).apnsNotifier,
   expo: async () => (await import("./providers/expo.ts")).expoNotifier,
