@@ -7,7 +7,8 @@ import { AnswerTooLarge, routed } from "@leafmesh/guarded-fetch";
 import { type Clock, deadline, type Network } from "@leafmesh/protocol";
 import type { Agent, Dispatcher } from "undici";
 import { type Closable, RingError } from "../contract.ts";
-import { failedRequest, MAX_ANSWER_BYTES, toAnswer, type VendorAnswer } from "./answer.ts";
+import { failedRequest, toAnswer, type VendorAnswer } from "./answer.ts";
+import { exchange } from "./exchange.ts";
 
 export interface VendorRequest {
   /** The vendor's real address, in every case: a test leads the connection elsewhere with {@link Network}. */
@@ -75,15 +76,11 @@ export function createVendorClient(options: VendorClientOptions): VendorClient {
       try {
         limit.signal.throwIfAborted();
         opening ??= open();
-        const [{ request: send }, dispatcher] = [await import("undici"), await opening];
-        const answer = await send(request.url, {
-          dispatcher,
-          method: request.method ?? "POST",
-          headers: request.headers ?? {},
-          body: request.body ?? null,
-          signal: limit.signal,
-        });
-        return toAnswer(answer.statusCode, answer.headers, await readText(answer.body), clock.nowMs());
+        const { origin, pathname, search } = new URL(request.url);
+        const { method = "POST", headers = {}, body = null } = request;
+        const message = { origin, path: pathname + search, method, headers, body };
+        const { status, headers: received, text } = await exchange(await opening, message, limit.signal);
+        return toAnswer(status, received, text, clock.nowMs());
       } catch (error) {
         const isGivenUp = request.signal.aborted;
         const isOutOfTime = limit.signal.aborted;
@@ -98,15 +95,4 @@ export function createVendorClient(options: VendorClientOptions): VendorClient {
       await (await opening)?.destroy();
     },
   };
-}
-
-async function readText(body: AsyncIterable<Uint8Array>): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.byteLength;
-    if (size > MAX_ANSWER_BYTES) throw new AnswerTooLarge("too much");
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }

@@ -85,9 +85,12 @@ class PusherBeams implements Notifier {
   }
 
   async ring(request: RingRequest, to: Secret, signal: AbortSignal): Promise<RingReceipt> {
-    const platforms = toPlatforms(request, this.#dependencies.clock.nowMs());
-    for (const platform of Object.values(platforms)) assertFits(JSON.stringify(platform), MAX_BYTES);
-    return { id: await this.#publish({ users: [to.reveal()], ...platforms }, signal) };
+    const platforms = Object.entries(toPlatforms(request, this.#dependencies.clock.nowMs())).map(([name, platform]) => {
+      const text = JSON.stringify(platform);
+      assertFits(text, MAX_BYTES);
+      return `"${name}":${text}`;
+    });
+    return { id: await this.#publish(`{"users":${JSON.stringify([to.reveal()])},${platforms.join()}}`, signal) };
   }
 
   /** Publishes to a user that nobody is: Pusher judges the key, and finds no device. */
@@ -95,7 +98,7 @@ class PusherBeams implements Notifier {
     const user = this.#dependencies.newId("leafmesh-check");
     return checkResult(async () => {
       try {
-        await this.#publish({ users: [user], fcm: { data: { probe: "1" } } }, signal);
+        await this.#publish(JSON.stringify({ users: [user], fcm: { data: { probe: "1" } } }), signal);
       } catch (error) {
         // Nothing will be sent until the operator has acted.
         if (error instanceof RingError && error.code === "402") return { status: "failing", reason: error.message };
@@ -109,7 +112,7 @@ class PusherBeams implements Notifier {
     return this.#client.close();
   }
 
-  async #publish(message: object, signal: AbortSignal): Promise<string> {
+  async #publish(body: string, signal: AbortSignal): Promise<string> {
     const { instance_id, primary_key } = this.#options;
     const instance = instance_id.toLowerCase();
     const answer = await this.#client.request({
@@ -119,7 +122,7 @@ class PusherBeams implements Notifier {
         authorization: `Bearer ${primary_key.reveal()}`,
         "content-type": "application/json",
       },
-      body: JSON.stringify(message),
+      body,
       signal,
     });
     const id = acceptedId(answer);
