@@ -4,12 +4,14 @@ import { systemClock } from "@leafmesh/protocol";
 import {
   awsQueryRefusal,
   fcmRefusal,
+  hmsAnswer,
   iotHubRefusal,
   startApns,
   startAzureIotHub,
   startAzureNotificationHubs,
   startExpo,
   startFcm,
+  startHms,
   startPusherBeams,
   startSns,
   startTwilioSms,
@@ -37,6 +39,7 @@ export interface PushVendor {
 const SNS_PHONE = "arn:aws:sns:eu-west-1:123456789012:endpoint/GCM/my-app/5e3e9847-3183-3f18-a7e8-671c3a57d4b3";
 const APPLE_PHONE = "a1b2c3d4".repeat(8);
 const ANDROID_PHONE = "dGhlLXBob25l:APA91bH-xyz_0123456789";
+const HUAWEI_PHONE = "IQAAAACy0kYwAADj-QmzTfXy_0123456789";
 const EXPO_PHONE = "ExponentPushToken[xY7-qLr_2mKdPz0aB3cD4e]";
 
 export const pushVendors: readonly PushVendor[] = [
@@ -64,6 +67,16 @@ export const pushVendors: readonly PushVendor[] = [
     },
     pushToken: ANDROID_PHONE,
     deadToken: fcmRefusal(404, "NOT_FOUND", { errorCode: "UNREGISTERED" }),
+  },
+  {
+    provider: "hms",
+    async open() {
+      const app = { clientId: "104567890", clientSecret: "the-secret-of-the-app", tokens: [HUAWEI_PHONE] };
+      const double = await startHms(systemClock, app);
+      return { double, record: { client_id: app.clientId, client_secret: app.clientSecret } };
+    },
+    pushToken: HUAWEI_PHONE,
+    deadToken: hmsAnswer("80100000", '{"illegal_tokens":["one"]}'),
   },
   {
     provider: "azure_notification_hubs",

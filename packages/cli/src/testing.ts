@@ -31,6 +31,7 @@ export {
   startAzureNotificationHubs,
   startExpo,
   startFcm,
+  startHms,
   startPusherBeams,
   startSns,
   startTwilioSms,

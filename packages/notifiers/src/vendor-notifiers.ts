@@ -9,6 +9,7 @@ export const vendorNotifiers: Readonly<Record<string, () => Promise<NotifierDefi
   fcm: async () => (await import("./providers/fcm.ts")).fcmNotifier,
   mqtt: async () => (await import("./providers/mqtt.ts")).mqttNotifier,
   apns: async () => (await import("./providers/apns.ts")).apnsNotifier,
+  hms: async () => (await import("./providers/hms.ts")).hmsNotifier,
   expo: async () => (await import("./providers/expo.ts")).expoNotifier,
   azure_notification_hubs: async () =>
     (await import("./providers/azure-notification-hubs.ts")).azureNotificationHubsNotifier,
