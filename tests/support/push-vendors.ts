@@ -12,6 +12,7 @@ import {
   startExpo,
   startFcm,
   startHms,
+  startOneSignal,
   startPusherBeams,
   startSns,
   startTwilioSms,
@@ -40,6 +41,7 @@ const SNS_PHONE = "arn:aws:sns:eu-west-1:123456789012:endpoint/GCM/my-app/5e3e98
 const APPLE_PHONE = "a1b2c3d4".repeat(8);
 const ANDROID_PHONE = "dGhlLXBob25l:APA91bH-xyz_0123456789";
 const HUAWEI_PHONE = "IQAAAACy0kYwAADj-QmzTfXy_0123456789";
+const SUBSCRIPTION = "5fb6a1d2-7c3e-4b1f-9a8d-0c2e4f6a8b1d";
 const EXPO_PHONE = "ExponentPushToken[xY7-qLr_2mKdPz0aB3cD4e]";
 
 export const pushVendors: readonly PushVendor[] = [
@@ -155,6 +157,16 @@ export const pushVendors: readonly PushVendor[] = [
       return { double, record: { instance_id: instance.instanceId, primary_key: instance.primaryKey } };
     },
     pushToken: "beams-user-7",
+  },
+  {
+    provider: "onesignal",
+    async open() {
+      const [appId, apiKey] = ["8f9a6e22-0b4d-41c1-9d3a-5c2ebb9bbd8a", "the-api-key-of-the-app"];
+      const double = await startOneSignal({ appId, apiKeys: [apiKey], subscribed: [SUBSCRIPTION] });
+      return { double, record: { app_api_key: apiKey, app_id: appId } };
+    },
+    pushToken: SUBSCRIPTION,
+    deadToken: { status: 200, body: { id: "", errors: ["All included players are not subscribed"] } },
   },
   {
     provider: "expo",

@@ -24,6 +24,7 @@ export {
 export { type ExpoDouble, type ExpoReceipt, type PlayedExpo, startExpo } from "./expo.ts";
 export { type FcmDouble, type FcmRefusalDetails, fcmRefusal, type PlayedFirebase, startFcm } from "./fcm.ts";
 export { type HmsDouble, hmsAnswer, hmsTokenRefusal, type PlayedHuaweiApp, startHms } from "./hms.ts";
+export { type PlayedOneSignalApp, startOneSignal } from "./onesignal.ts";
 export { type PlayedBeamsInstance, startPusherBeams } from "./pusher-beams.ts";
 export type { VendorFault, VendorReply } from "./replies.ts";
 export { type PlayedSns, type SnsRight, startSns } from "./sns.ts";
