@@ -1,11 +1,12 @@
 /** One entry a push provider: its double, and what a mesh and a device need to use it. */
-import { generateKeyPairSync, type KeyObject } from "node:crypto";
+import { createECDH, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { systemClock } from "@leafmesh/protocol";
 import {
   awsQueryRefusal,
   fcmRefusal,
   hmsAnswer,
   iotHubRefusal,
+  playBrowser,
   startApns,
   startAzureIotHub,
   startAzureNotificationHubs,
@@ -16,7 +17,9 @@ import {
   startPusherBeams,
   startSns,
   startTwilioSms,
+  startWebPush,
   type VendorReply,
+  webPushRefusal,
 } from "@leafmesh/testkit/notifiers";
 
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
@@ -43,6 +46,12 @@ const ANDROID_PHONE = "dGhlLXBob25l:APA91bH-xyz_0123456789";
 const HUAWEI_PHONE = "IQAAAACy0kYwAADj-QmzTfXy_0123456789";
 const SUBSCRIPTION = "5fb6a1d2-7c3e-4b1f-9a8d-0c2e4f6a8b1d";
 const EXPO_PHONE = "ExponentPushToken[xY7-qLr_2mKdPz0aB3cD4e]";
+
+const vapid = createECDH("prime256v1");
+const BROWSER = playBrowser({
+  endpoint: "https://updates.push.services.mozilla.com/wpush/v2/gAAAAABl-browser",
+  applicationServerKey: vapid.generateKeys("base64url"),
+});
 
 export const pushVendors: readonly PushVendor[] = [
   {
@@ -79,6 +88,16 @@ export const pushVendors: readonly PushVendor[] = [
     },
     pushToken: HUAWEI_PHONE,
     deadToken: hmsAnswer("80100000", '{"illegal_tokens":["one"]}'),
+  },
+  {
+    provider: "webpush",
+    async open() {
+      const vapid_private_key = vapid.getPrivateKey("base64url").padStart(43, "A");
+      const double = await startWebPush(systemClock, [BROWSER]);
+      return { double, record: { vapid_private_key, contact: "mailto:ops@example.com" } };
+    },
+    pushToken: BROWSER.subscription,
+    deadToken: webPushRefusal(410, 106, "Invalid subscription"),
   },
   {
     provider: "azure_notification_hubs",

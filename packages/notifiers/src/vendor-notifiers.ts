@@ -12,6 +12,7 @@ export const vendorNotifiers: Readonly<Record<string, () => Promise<NotifierDefi
   hms: async () => (await import("./providers/hms.ts")).hmsNotifier,
   expo: async () => (await import("./providers/expo.ts")).expoNotifier,
   onesignal: async () => (await import("./providers/onesignal.ts")).oneSignalNotifier,
+  webpush: async () => (await import("./providers/webpush.ts")).webpushNotifier,
   azure_notification_hubs: async () =>
     (await import("./providers/azure-notification-hubs.ts")).azureNotificationHubsNotifier,
   azure_iot_hub: async () => (await import("./providers/azure-iot-hub.ts")).azureIotHubNotifier,

@@ -25,6 +25,7 @@ export { type ExpoDouble, type ExpoReceipt, type PlayedExpo, startExpo } from ".
 export { type FcmDouble, type FcmRefusalDetails, fcmRefusal, type PlayedFirebase, startFcm } from "./fcm.ts";
 export { type HmsDouble, hmsAnswer, hmsTokenRefusal, type PlayedHuaweiApp, startHms } from "./hms.ts";
 export { type PlayedOneSignalApp, startOneSignal } from "./onesignal.ts";
+export { type PlayedBrowser, type PlayedBrowserOptions, playBrowser } from "./played-browser.ts";
 export { type PlayedBeamsInstance, startPusherBeams } from "./pusher-beams.ts";
 export type { VendorFault, VendorReply } from "./replies.ts";
 export { type PlayedSns, type SnsRight, startSns } from "./sns.ts";
@@ -44,3 +45,4 @@ export {
   type VendorServer,
   type VendorServerOptions,
 } from "./vendor-server.ts";
+export { startWebPush, webPushRefusal } from "./web-push.ts";

@@ -10,6 +10,7 @@ const RINGS_IN_A_ROW = 6;
 export function ringCases<Double extends NotifierDouble>(under: NotifierUnderTest<Double>): readonly NotifierCase[] {
   const { traits } = under.definition;
   const ttlSeconds = under.ttlSeconds ?? ((ttlMs: number) => Math.ceil(ttlMs / 1000));
+  const collapseKey = under.collapseKey ?? ((key: string) => key);
   return [
     ...APPROVALS.filter((approval) => approval === "ask" || traits.silent !== "never").map((approval) => ({
       name: `brings the device exactly the ring: ${approval}`,
@@ -36,7 +37,7 @@ export function ringCases<Double extends NotifierDouble>(under: NotifierUnderTes
             await ring({ ttlMs });
             const received = double.rings.at(-1);
             expect(received?.ttlSeconds).toBe(traits.ttl ? ttlSeconds(ttlMs) : undefined);
-            expect(received?.collapseKey).toBe(traits.collapse ? request().collapseKey : undefined);
+            expect(received?.collapseKey).toBe(traits.collapse ? collapseKey(request().collapseKey) : undefined);
           }
         }),
     },

@@ -67,6 +67,8 @@ export interface NotifierUnderTest<Double extends NotifierDouble = NotifierDoubl
   readonly shows: { readonly ask: boolean; readonly silent: boolean };
   /** Seconds that the vendor is told for this time left, where it is not that time rounded up. */
   readonly ttlSeconds?: ((ttlMs: number) => number) | undefined;
+  /** What the vendor is told as collapse key, where it is not the ask's own. */
+  readonly collapseKey?: ((key: string) => string) | undefined;
   /** An access token or signed JWT that is made and kept; left out where every request carries the key itself. */
   readonly credential?:
     | {
@@ -78,6 +80,8 @@ export interface NotifierUnderTest<Double extends NotifierDouble = NotifierDoubl
     | undefined;
   /** False where a second ring would be a second message, as with texts: nothing that may have rung is repeated. Default true. */
   readonly repeatsAreHarmless?: boolean | undefined;
+  /** True where nobody can be asked about a credential without ringing: no check is ever `active`. Default false. */
+  readonly nobodyToAsk?: boolean | undefined;
   readonly answers: readonly DocumentedAnswer[];
   readonly checks: readonly DocumentedCheck<Double>[];
 }
