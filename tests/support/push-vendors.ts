@@ -8,6 +8,7 @@ import {
   iotHubRefusal,
   playBrowser,
   startApns,
+  startAwsIot,
   startAzureIotHub,
   startAzureNotificationHubs,
   startExpo,
@@ -123,6 +124,18 @@ export const pushVendors: readonly PushVendor[] = [
     },
     pushToken: "kiosk-in-the-hall",
     deadToken: iotHubRefusal(404, 404001, "NotFound"),
+  },
+  {
+    provider: "aws_iot",
+    async open() {
+      const endpoint = "a1b2c3d4e5-ats.iot.eu-west-1.amazonaws.com";
+      const rights = ["iot:Publish:leafmesh/*/connect"] as const;
+      const keys = { AKIAIOSFODNN7EXAMPLE: { secret: "s3cr3t/+".repeat(5), rights } };
+      const double = await startAwsIot(systemClock, { host: endpoint, region: "eu-west-1", keys });
+      const record = { endpoint, access_key_id: "AKIAIOSFODNN7EXAMPLE" };
+      return { double, record: { ...record, secret_access_key: keys.AKIAIOSFODNN7EXAMPLE.secret } };
+    },
+    pushToken: "leafmesh/kiosk-in-the-lobby/connect",
   },
   {
     provider: "sns",

@@ -16,6 +16,7 @@ export const vendorNotifiers: Readonly<Record<string, () => Promise<NotifierDefi
   azure_notification_hubs: async () =>
     (await import("./providers/azure-notification-hubs.ts")).azureNotificationHubsNotifier,
   azure_iot_hub: async () => (await import("./providers/azure-iot-hub.ts")).azureIotHubNotifier,
+  aws_iot: async () => (await import("./providers/aws-iot.ts")).awsIotNotifier,
   sns: async () => (await import("./providers/sns.ts")).snsNotifier,
   pusher_beams: async () => (await import("./providers/pusher-beams.ts")).pusherBeamsNotifier,
   twilio_sms: async () => (await import("./providers/twilio-sms.ts")).twilioSmsNotifier,

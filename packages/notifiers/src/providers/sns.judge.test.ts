@@ -1,11 +1,10 @@
 /** Amazon's own client takes the double for SNS, signed and worded as it does: so the double asks for what SNS asks. */
-import { Agent, type AgentOptions } from "node:https";
-import { connect } from "node:tls";
 import { ListPlatformApplicationsCommand, PublishCommand, SNSClient } from "@aws-sdk/client-sns";
 import { systemClock } from "@leafmesh/protocol";
 import { startSns } from "@leafmesh/testkit/notifiers";
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ledAgent } from "../../testing/led-agent.ts";
 
 const REGION = "eu-west-1";
 const HOST = `sns.${REGION}.amazonaws.com`;
@@ -32,18 +31,11 @@ afterAll(() => double.close());
 
 /** Everything is the client's own but the socket. */
 function client(more: Partial<typeof credentials> = {}): SNSClient {
-  const { ca, route } = double.server.network;
-  class Led extends Agent {
-    override createConnection(options: AgentOptions) {
-      const { host, port } = route(HOST, 443) ?? {};
-      return connect({ host, port, ca, servername: options.servername ?? HOST });
-    }
-  }
   return new SNSClient({
     region: REGION,
     credentials: { ...credentials, ...more },
     maxAttempts: 1,
-    requestHandler: { httpsAgent: new Led() },
+    requestHandler: { httpsAgent: ledAgent(double.server.network, HOST) },
   });
 }
 

@@ -2,20 +2,15 @@
 import { randomId, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { type Moto, motoMissing, startMoto } from "../../testing/moto.ts";
+import { type Key, makeKey, queryMoto } from "../../testing/moto-keys.ts";
 import { RingError, type RingRequest } from "../contract.ts";
-import { createVendorClient } from "../http/index.ts";
-import { signAws } from "./aws-access-key.ts";
 import { snsNotifier } from "./sns.ts";
 
 const REGION = "eu-west-1";
 const HOSTS = [`sns.${REGION}.amazonaws.com`, `sts.${REGION}.amazonaws.com`, "iam.amazonaws.com"];
+const SNS = { host: `sns.${REGION}.amazonaws.com`, service: "sns", region: REGION, version: "2010-03-31" };
 const never = new AbortController().signal;
 const missing = motoMissing();
-
-interface Key {
-  readonly access_key_id: string;
-  readonly secret_access_key: string;
-}
 
 describe.skipIf(missing)(`SNS by moto${missing ? `, left out since ${missing}` : ""}`, () => {
   let moto: Moto;
@@ -25,62 +20,28 @@ describe.skipIf(missing)(`SNS by moto${missing ? `, left out since ${missing}` :
   beforeAll(async () => {
     moto = await startMoto(HOSTS);
     keys = {
-      all: await makeKey("all", ["sns:Publish", "sns:ListPlatformApplications"]),
-      publish: await makeKey("publish", ["sns:Publish"]),
-      list: await makeKey("list", ["sns:ListPlatformApplications"]),
+      all: await makeKey(moto, "all", ["sns:Publish", "sns:ListPlatformApplications"]),
+      publish: await makeKey(moto, "publish", ["sns:Publish"]),
+      list: await makeKey(moto, "list", ["sns:ListPlatformApplications"]),
     };
     const attribute = (key: string, value: string) => ({
       ...{ "Attributes.entry.1.key": key, "Attributes.entry.1.value": value },
     });
-    const [application = ""] = await call(
-      "sns",
+    const [application = ""] = await queryMoto(
+      moto,
+      SNS,
       { Action: "CreatePlatformApplication", Name: "my-app", Platform: "GCM", ...attribute("PlatformCredential", "x") },
       "PlatformApplicationArn",
     );
     const endpoint = async (Token: string, enabled: string): Promise<string> => {
       const fields = { Action: "CreatePlatformEndpoint", PlatformApplicationArn: application, Token };
-      const [arn = ""] = await call("sns", { ...fields, ...attribute("Enabled", enabled) }, "EndpointArn");
+      const [arn = ""] = await queryMoto(moto, SNS, { ...fields, ...attribute("Enabled", enabled) }, "EndpointArn");
       return arn;
     };
     endpoints = { phone: await endpoint("a", "true"), off: await endpoint("b", "false") };
     await moto.guard();
   }, 30_000);
   afterAll(() => moto?.stop());
-
-  /** Texts of the answer to a request of the query protocol, by their names. */
-  async function call(service: "sns" | "iam", fields: Readonly<Record<string, string>>, ...wanted: readonly string[]) {
-    const client = createVendorClient({ clock: systemClock, network: moto.network });
-    const [host, region, Version] =
-      service === "iam" ? ["iam.amazonaws.com", "us-east-1", "2010-05-08"] : [HOSTS[0], REGION, "2010-03-31"];
-    const body = new URLSearchParams({ ...fields, Version }).toString();
-    const headers = { "content-type": "application/x-www-form-urlencoded; charset=utf-8" };
-    const anybody = { access_key_id: "AKIAIOSFODNN7EXAMPLE", secret_access_key: new Secret("not looked at yet") };
-    const unsigned = { url: `https://${host}/`, method: "POST", headers, body, service, region } as const;
-    try {
-      const { status, text } = await client.request({
-        ...(await signAws(unsigned, anybody, systemClock)),
-        signal: never,
-        timeoutMs: 20_000,
-      });
-      expect(status, text).toBe(200);
-      return wanted.map((name) => new RegExp(`<${name}>([^<]*)<`).exec(text)?.[1] ?? "");
-    } finally {
-      await client.close();
-    }
-  }
-
-  async function makeKey(UserName: string, rights: readonly string[]): Promise<Key> {
-    await call("iam", { Action: "CreateUser", UserName });
-    const Statement = [{ Effect: "Allow", Action: rights, Resource: "*" }];
-    const PolicyDocument = JSON.stringify({ Version: "2012-10-17", Statement });
-    await call("iam", { Action: "PutUserPolicy", UserName, PolicyName: "ring", PolicyDocument });
-    const [access_key_id = "", secret_access_key = ""] = await call(
-      "iam",
-      { Action: "CreateAccessKey", UserName },
-      ...["AccessKeyId", "SecretAccessKey"],
-    );
-    return { access_key_id, secret_access_key };
-  }
 
   const open = (key: Key) => {
     const notifier = snsNotifier.create(snsNotifier.options.parse({ region: REGION, ...key }), {

@@ -6,6 +6,7 @@ export {
   type PlayedAppleDevice,
   startApns,
 } from "./apns.ts";
+export { type AwsIotRight, awsIotRefusal, type PlayedAwsIot, startAwsIot } from "./aws-iot.ts";
 export { awsQueryRefusal, awsQueryResult } from "./aws-refusal.ts";
 export type { PlayedAccessKey } from "./aws-signature.ts";
 export {
