@@ -2,9 +2,10 @@
  * Marked push tokens and marked secrets go through every scene. Afterwards the marks must be nowhere: in no log at any
  * level, no model request, no history, event, error or HTTP answer, and not in clear in the database files.
  */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { databaseOf, findMarks, formsOf, type Place } from "../support/marks.ts";
 import { allAnswers, newFolder, startMesh } from "../support/mesh.ts";
 import { allModelRequests, callFor, startObedientModel } from "../support/model.ts";
 import { allOutput, killAll, startLeafmesh } from "../support/process.ts";
@@ -19,38 +20,6 @@ const MARKS = {
   brokerPassword: "MARKEDbrokerPASS08e6",
 } as const;
 
-/** The mark as it is, and as it would look after the usual encodings. */
-function formsOf(mark: string): readonly string[] {
-  const bytes = Buffer.from(mark);
-  const base64 = [0, 1, 2].map((shift) =>
-    Buffer.concat([Buffer.alloc(shift, 0x2d), bytes])
-      .toString("base64")
-      .slice(shift === 0 ? 0 : 4, -4),
-  );
-  return [mark, encodeURIComponent(mark), bytes.toString("hex"), ...base64, [...mark].reverse().join("")];
-}
-
-interface Place {
-  readonly name: string;
-  readonly text: string;
-}
-
-function findMarks(places: readonly Place[]): readonly string[] {
-  return Object.entries(MARKS).flatMap(([kind, mark]) =>
-    formsOf(mark).flatMap((form) =>
-      places.filter(({ text }) => text.includes(form)).map(({ name }) => `${kind} in ${name}`),
-    ),
-  );
-}
-
-function databaseOf(folder: string): readonly Place[] {
-  const data = join(folder, ".leafmesh");
-  return readdirSync(data).map((file) => ({
-    name: `the file ${file}`,
-    text: readFileSync(join(data, file), "latin1"),
-  }));
-}
-
 const marked: readonly (() => Promise<Transport>)[] = [
   () => direct(MARKS.pushToken),
   () => mqtt({ meshPassword: MARKS.brokerPassword, login: MARKS.pushToken }),
@@ -61,7 +30,7 @@ afterAll(killAll);
 describe("secrets and push tokens", () => {
   it("the search finds a mark in each of its forms", () => {
     for (const form of formsOf(MARKS.pushToken)) {
-      expect(findMarks([{ name: "a place", text: `before ${form} after` }])).toContain("pushToken in a place");
+      expect(findMarks(MARKS, [{ name: "a place", text: `before ${form} after` }])).toContain("pushToken in a place");
     }
   });
 
@@ -102,7 +71,7 @@ describe("secrets and push tokens", () => {
       ];
       const empty = places.filter(({ text }) => text === "").map(({ name }) => name);
       expect(empty.filter((name) => name !== "the file mesh.db.lock")).toEqual([]);
-      expect(findMarks(places)).toEqual([]);
+      expect(findMarks(MARKS, places)).toEqual([]);
       await Promise.all([model.close(), transport.close()]);
     },
     240_000,
