@@ -22,7 +22,6 @@ import {
   type VendorReply,
   webPushRefusal,
 } from "@leafmesh/testkit/notifiers";
-
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
 import { startExamplePush } from "../../packages/notifiers/testing/example-push-double.ts";
 

@@ -1,11 +1,11 @@
 /** What Apple and Google refuse after Expo has taken it comes into the log, and holds nothing up. */
-import { type LogFields, randomId, Secret } from "@leafmesh/protocol";
+import { type LogFields, randomId, Secret, silentLogger } from "@leafmesh/protocol";
 import { createFakeClock } from "@leafmesh/testkit";
 import { type ExpoReceipt, startExpo } from "@leafmesh/testkit/notifiers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Notifier, RingRequest } from "../contract.ts";
 import { expoNotifier } from "./expo.ts";
-import { GATHER_MS, RECEIPT_AFTER_MS } from "./expo-receipts.ts";
+import { GATHER_MS, RECEIPT_AFTER_MS, watchReceipts } from "./expo-receipts.ts";
 
 const PHONE = "ExponentPushToken[xY7-qLr_2mKdPz0aB3cD4e]";
 const DUE_MS = RECEIPT_AFTER_MS + GATHER_MS;
@@ -141,5 +141,26 @@ describe("receipts of Expo", () => {
     await look(2);
     expect(lookups().map(({ json }) => (json as { ids: string[] }).ids.length)).toEqual([100, 20]);
     expect(warnings.map(({ fields }) => fields)).toEqual([{ count: 100 }, { count: 20 }]);
+  });
+
+  it("of more rings than are kept waiting are forgotten, the oldest first", async () => {
+    const asked: string[] = [];
+    const done = Promise.withResolvers<void>();
+    const watch = watchReceipts({
+      clock,
+      logger: silentLogger,
+      async read(tickets) {
+        asked.push(...tickets);
+        if (tickets.includes("ticket-10001")) done.resolve();
+        return { failures: [], missing: [] };
+      },
+    });
+    for (let nth = 0; nth <= 10_001; nth++) watch.add(`ticket-${nth}`);
+    await clock.advance(DUE_MS);
+    await done.promise;
+    expect([asked.length, asked[0]]).toEqual([10_000, "ticket-2"]);
+    await watch.close();
+    watch.add("after its close");
+    expect(clock.pendingTimers).toBe(0);
   });
 });
