@@ -75,6 +75,9 @@ const MEANINGS: Readonly<Record<string, Meaning>> = {
   UNSPECIFIED_ERROR: { kind: "transient", message: "Firebase gives no reason." },
 };
 
+/** Codes with which Google refuses an access token that another one may replace; `401` is an answer without words. */
+export const ACCESS_TOKEN_REFUSED: ReadonlySet<string> = new Set(["UNAUTHENTICATED", "401"]);
+
 /** Google's id of what it took; `undefined` for every other answer. */
 export function acceptedId({ status, json }: VendorAnswer): string | undefined {
   const name = status === 200 ? takenSchema.safeParse(json).data?.name : undefined;
@@ -85,15 +88,20 @@ export function acceptedId({ status, json }: VendorAnswer): string | undefined {
 export function ringError(answer: VendorAnswer): RingError {
   const { status } = answer;
   const said = refusedSchema.safeParse(answer.json).data?.error;
-  const code = said && codeOf(said);
+  const code = said && knownCode(codeOf(said));
   const meaning = (said && argumentMeaning(said, code)) ?? MEANINGS[code ?? ""] ?? byStatus(status);
   const pauseMs = meaning.kind === "quota" ? QUOTA_PAUSE_MS : undefined;
   return new RingError(meaning.kind, meaning.message, {
-    code: code === undefined || code === "" ? String(status) : code,
+    code: code ?? String(status),
     retryAfterMs: answer.retryAfterMs ?? pauseMs,
     // A page with the status 200 comes from something between the mesh and Google.
     mayHaveRung: status < 400,
   });
+}
+
+/** What nobody documents is not passed on: it may be anything, a push token too. */
+function knownCode(code: string): string | undefined {
+  return Object.hasOwn(MEANINGS, code) ? code : undefined;
 }
 
 type Refusal = z.output<typeof refusedSchema>["error"];
@@ -129,7 +137,7 @@ const tokenSchema = z.object({
   access_token: z.string().regex(/^[\x21-\x7e]{1,8192}$/),
   expires_in: z.number().positive().max(86_400),
 });
-const tokenErrorSchema = z.object({ error: z.string().catch("") });
+const tokenErrorSchema = z.object({ error: z.string().min(1) });
 const CLOCK_TOLERANCE_MS = 5 * 60_000;
 
 /** The access token in an answer, and how long it is good for. Throws {@link RingError}. */
@@ -142,10 +150,33 @@ export function accessToken(
   throw tokenError(answer, nowMs);
 }
 
+const NEW_KEY = "Make a new one for the account.";
+const NOT_TAKEN = `Google does not take the request for an access token. ${NOT_OURS}`;
+
 /** https://developers.google.com/identity/protocols/oauth2/service-account#error-codes */
+const TOKEN_PROBLEMS: Readonly<Record<string, string>> = {
+  invalid_grant: `Google refuses the key in \`service_account\`: it or its account was deleted or disabled. ${NEW_KEY}`,
+  disabled_client:
+    "The key in `service_account` is disabled: enable it in the Google Cloud console, or make a new one.",
+  deleted_client: `The client of the key in \`service_account\` was deleted. ${NEW_KEY}`,
+  invalid_client: `Google does not know the client of the key in \`service_account\`. ${NEW_KEY}`,
+  unauthorized_client:
+    "The account of `service_account` may have no access token for Firebase: use a key that the Firebase console made.",
+  access_denied:
+    "The organization's rules deny the account of `service_account` an access token: ask its administrator.",
+  admin_policy_enforced:
+    "The organization's rules deny the account of `service_account` this scope: ask its administrator.",
+  org_internal: "The account of `service_account` is for the members of its organization alone: use another account.",
+  invalid_scope: NOT_TAKEN,
+  invalid_request: NOT_TAKEN,
+  unsupported_grant_type: NOT_TAKEN,
+};
+
+/** Only Google's own words refuse a key: a page of something between the mesh and Google says nothing about it. */
 function tokenError({ status, headers, json, retryAfterMs }: VendorAnswer, nowMs: number): RingError {
-  const code = tokenErrorSchema.safeParse(json).data?.error || String(status);
-  if (status === 429 || status >= 500 || status < 400) {
+  const said = tokenErrorSchema.safeParse(json).data?.error;
+  const code = said !== undefined && Object.hasOwn(TOKEN_PROBLEMS, said) ? said : String(status);
+  if (said === undefined || status === 429 || status >= 500 || status < 400) {
     const message = `Google gives out no access token now (${status}).`;
     return new RingError(status === 429 ? "quota" : "transient", message, { code, retryAfterMs });
   }
@@ -155,9 +186,6 @@ function tokenError({ status, headers, json, retryAfterMs }: VendorAnswer, nowMs
     const message = `This machine's clock is ${minutes} minutes ${offMs > 0 ? "late" : "early"}, so Google refuses the key: set the clock.`;
     return new RingError("bad_credential", message, { code: "clock" });
   }
-  return new RingError(
-    "bad_credential",
-    "Google refuses the key in `service_account`: it was deleted or disabled. Make a new one for the account.",
-    { code },
-  );
+  const message = TOKEN_PROBLEMS[code] ?? `Google refuses the key in \`service_account\`. ${NEW_KEY}`;
+  return new RingError("bad_credential", message, { code });
 }

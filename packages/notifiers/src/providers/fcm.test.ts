@@ -30,6 +30,21 @@ const record = { service_account: FILE };
 const isTokenRequest = ({ host }: { readonly host: string }): boolean => host === "oauth2.googleapis.com";
 const isMessage = ({ host }: { readonly host: string }): boolean => host === "fcm.googleapis.com";
 
+/** https://developers.google.com/identity/protocols/oauth2/service-account#error-codes */
+const tokenProblems: readonly [error: string, status: number, reason: RegExp][] = [
+  ["disabled_client", 401, /disabled/],
+  ["deleted_client", 401, /was deleted/],
+  ["invalid_client", 401, /does not know/],
+  ["unauthorized_client", 401, /Firebase console/],
+  ["access_denied", 403, /administrator/],
+  ["admin_policy_enforced", 400, /administrator/],
+  ["org_internal", 403, /organization/],
+  ["invalid_scope", 400, /fault of LeafMesh/],
+  ["invalid_request", 400, /fault of LeafMesh/],
+  ["unsupported_grant_type", 400, /fault of LeafMesh/],
+  ["something_new", 400, /`service_account`/],
+];
+
 const under: NotifierUnderTest<FcmDouble> = {
   definition: fcmNotifier,
   open: async (clock: Clock) => ({
@@ -91,6 +106,12 @@ const under: NotifierUnderTest<FcmDouble> = {
       requests: 2,
     },
     {
+      name: "a 401 without words, twice",
+      reply: { status: 401 },
+      expect: { kind: "bad_credential", code: "401" },
+      requests: 2,
+    },
+    {
       name: "no key for Apple's service",
       reply: fcmRefusal(401, "UNAUTHENTICATED", { errorCode: "THIRD_PARTY_AUTH_ERROR" }),
       expect: { kind: "bad_credential", code: "THIRD_PARTY_AUTH_ERROR", message: /Firebase console/ },
@@ -139,6 +160,16 @@ const under: NotifierUnderTest<FcmDouble> = {
       reply: fcmRefusal(500, "UNKNOWN", { errorCode: "UNSPECIFIED_ERROR" }),
       expect: { kind: "transient", code: "UNSPECIFIED_ERROR" },
     },
+    {
+      name: "a status that nobody documents, which is not passed on",
+      reply: (token: string) => fcmRefusal(400, token),
+      expect: { kind: "bad_request", code: "400" },
+    },
+    {
+      name: "a status with a treacherous name",
+      reply: fcmRefusal(400, "constructor"),
+      expect: { kind: "bad_request" },
+    },
     { name: "a gateway", reply: { status: 502 }, expect: { kind: "transient", code: "502" } },
     {
       name: "a token, quoted",
@@ -179,6 +210,18 @@ const under: NotifierUnderTest<FcmDouble> = {
       expect: "failing",
       reason: /clock/,
     },
+    {
+      name: "a page of a proxy before the token service, which says nothing of the key",
+      arrange: ({ server }) => server.answerNext({ status: 403, body: "<html>" }, isTokenRequest),
+      expect: "readable",
+    },
+    ...tokenProblems.map(([error, status, reason]) => ({
+      name: `no access token: ${error}`,
+      arrange: ({ server }: FcmDouble) =>
+        server.answerNext({ status, headers: { date: NOW }, body: { error } }, isTokenRequest),
+      expect: "failing" as const,
+      reason,
+    })),
     {
       name: "a token service that is down",
       arrange: ({ server }) => server.answerNext({ status: 503 }, isTokenRequest),
@@ -238,6 +281,28 @@ describe("fcm", () => {
       expect(failure).toMatchObject({ kind: "dead_token", code });
     }),
   );
+
+  it.each([
+    ["Google's word", fcmRefusal(401, "UNAUTHENTICATED")],
+    ["the status alone", { status: 401 }],
+  ])("replaces an access token that is refused by %s, and rings once", (_by, refusal) =>
+    onNotifierStage(under, async ({ ring, double }) => {
+      double.server.answerNext(refusal, isMessage);
+      await ring();
+      expect(double.issued.size).toBe(2);
+      expect(double.rings).toHaveLength(1);
+    }),
+  );
+
+  it("asks for a token that may send messages, and for nothing else", () =>
+    onNotifierStage(under, async ({ ring, double }) => {
+      await ring();
+      const form = new URLSearchParams(double.server.requests.find(isTokenRequest)?.text);
+      const [, claims = ""] = form.get("assertion")?.split(".") ?? [];
+      expect(JSON.parse(Buffer.from(claims, "base64url").toString())).toMatchObject({
+        scope: "https://www.googleapis.com/auth/firebase.messaging",
+      });
+    }));
 
   it("gets its token at Google's address, whatever the key's file says", () =>
     onNotifierStage(under, async ({ ring, double }) => {

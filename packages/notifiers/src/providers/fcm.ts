@@ -12,8 +12,8 @@ import {
   type RingRequest,
 } from "../contract.ts";
 import { assertFits, checkResult, createCachedCredential, createVendorClient } from "../http/index.ts";
-import { acceptedId, accessToken, ringError } from "./fcm-answers.ts";
-import { PROJECT_ID, readServiceAccount, TOKEN_URL, tokenRequest } from "./fcm-key.ts";
+import { ACCESS_TOKEN_REFUSED, acceptedId, accessToken, ringError } from "./fcm-answers.ts";
+import { PROJECT_ID, readServiceAccount, type ServiceAccount, TOKEN_URL, tokenRequest } from "./fcm-key.ts";
 
 const MAX_BYTES = 4096;
 const RENEW_BEFORE_MS = 5 * 60_000;
@@ -79,12 +79,15 @@ export const fcmNotifier = defineNotifier({
   create: (fields, dependencies) => new Fcm(fields, dependencies),
 });
 
+type Account = ServiceAccount & { readonly projectId: string };
+
 class Fcm implements Notifier {
   readonly #options;
   readonly #clock;
   readonly #client;
   readonly #token;
   readonly #newId;
+  #read: Account | undefined;
 
   constructor(fields: Options, { clock, network, newId }: ProviderDependencies) {
     this.#options = fields;
@@ -124,7 +127,7 @@ class Fcm implements Notifier {
     try {
       return await this.#sendWith(token, body, signal);
     } catch (error) {
-      if (!(error instanceof RingError) || error.code !== "UNAUTHENTICATED") throw error;
+      if (!(error instanceof RingError) || !ACCESS_TOKEN_REFUSED.has(error.code ?? "")) throw error;
       this.#token.drop(token);
       return await this.#sendWith(await this.#token.get(signal), body, signal);
     }
@@ -153,7 +156,13 @@ class Fcm implements Notifier {
     return accessToken(answer, this.#clock.nowMs());
   }
 
-  #account() {
+  /** Read at the first request: parsing a key costs more than the rest of a ring. */
+  #account(): Account {
+    this.#read ??= this.#readAccount();
+    return this.#read;
+  }
+
+  #readAccount(): Account {
     const { service_account, project_id } = this.#options;
     const account = readServiceAccount(service_account);
     const projectId = project_id ?? ("issue" in account ? undefined : account.projectId);

@@ -6,7 +6,7 @@ import type { VendorAnswer } from "../http/index.ts";
 const ACCEPTED = "80000000";
 
 const answerSchema = z.object({
-  code: z.string(),
+  code: z.string().regex(/^\d{1,12}$/),
   msg: z.string().catch(""),
   requestId: z.string().min(1).max(200).optional().catch(undefined),
 });
@@ -71,8 +71,8 @@ const MEANINGS: Readonly<Record<string, Meaning>> = {
   "81000001": FAULT,
 };
 
-/** Codes with which Huawei refuses an access token that another one may replace. */
-export const ACCESS_TOKEN_REFUSED: ReadonlySet<string> = new Set(["80200001", "80200003"]);
+/** Codes with which Huawei refuses an access token that another one may replace; `401` is an answer without a code. */
+export const ACCESS_TOKEN_REFUSED: ReadonlySet<string> = new Set(["80200001", "80200003", "401"]);
 
 /** Huawei has nothing against a message to this token but the token. */
 export const TOKEN_REFUSED: ReadonlySet<string> = new Set(["80100000", "80300007"]);

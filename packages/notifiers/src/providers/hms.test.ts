@@ -62,9 +62,14 @@ const under: NotifierUnderTest<HmsDouble> = {
       reply: { status: 200, body: { code: "80000000", msg: "Success", requestId: "17" } },
       expect: { receipt: "17" },
     },
+    {
+      name: "a code that is none, which is not passed on",
+      reply: (token: string) => hmsAnswer(token),
+      expect: { kind: "transient", code: "200" },
+    },
     { name: "200 of a page", reply: { status: 200, body: "<html>" }, expect: { kind: "transient", code: "200" } },
     { name: "HTTP 400", reply: { status: 400 }, expect: { kind: "bad_request", code: "400" } },
-    { name: "HTTP 401", reply: { status: 401 }, expect: { kind: "bad_credential", code: "401" } },
+    { name: "HTTP 401", reply: { status: 401 }, expect: { kind: "bad_credential", code: "401" }, requests: 2 },
     { name: "HTTP 404, which is no dead token", reply: { status: 404 }, expect: { kind: "bad_request", code: "404" } },
     { name: "HTTP 500", reply: { status: 500 }, expect: { kind: "transient", code: "500" } },
     { name: "HTTP 502", reply: { status: 502 }, expect: { kind: "transient", code: "502" } },
@@ -164,6 +169,18 @@ describe("hms", () => {
       expect(bodies.map(({ validate_only }) => validate_only)).toEqual([true, true]);
       expect(new Set(bodies.map(({ message }) => message.token[0])).size).toBe(2);
     }));
+
+  it.each([
+    ["the code", hmsAnswer("80200003")],
+    ["the status alone", { status: 401 }],
+  ])("replaces an access token that is refused by %s, and rings once", (_by, refusal) =>
+    onNotifierStage(under, async ({ ring, double }) => {
+      double.server.answerNext(refusal, isMessage);
+      await ring();
+      expect(double.issued.size).toBe(2);
+      expect(double.rings).toHaveLength(1);
+    }),
+  );
 
   it("refuses an id that is no number", () => {
     for (const client_id of ["", "app", "1/../2", "1".repeat(65)]) {
