@@ -24,50 +24,80 @@ const OTHERWISE = "A device is asked for.";
  * The notification for one ring. Throws `RingError` (`too_big`) for one that the platform would not take.
  * https://docs.aws.amazon.com/sns/latest/dg/sns-send-custom-platform-specific-payloads-mobile-devices.html
  */
-export function snsNotification(platform: SnsPlatform, request: RingRequest): SnsNotification {
-  const payload = JSON.stringify(payloadOf(platform, request));
+export function snsNotification(platform: SnsPlatform, request: RingRequest, nowMs: number): SnsNotification {
+  const payload = JSON.stringify(payloadOf(platform, request, nowMs));
   assertFits(payload, MAX_BYTES);
   // A text, since SNS leaves out a value that is an object.
-  return { message: JSON.stringify({ default: OTHERWISE, [platform]: payload }), attributes: of(platform, request) };
+  const message = JSON.stringify({ default: OTHERWISE, [platform]: payload });
+  return { message, attributes: attributesOf(platform, request) };
 }
 
-function payloadOf(platform: SnsPlatform, request: RingRequest): object {
-  const { body, ring, approval, ttlMs, collapseKey } = request;
-  const question = { title: ring.mesh ?? UNNAMED, body: QUESTION };
+function payloadOf(platform: SnsPlatform, request: RingRequest, nowMs: number): object {
+  const { body, ttlMs, collapseKey } = request;
   // Data alone: a notification of Google's or Amazon's has no buttons, so the app shows its own.
-  const data = { leafmesh: body, ...(approval === "ask" ? question : {}) };
+  const data = { leafmesh: body, ...(request.approval === "ask" ? questionOf(request) : {}) };
   switch (platform) {
-    case "GCM": {
-      const android = { priority: "high", ttl: `${secondsOf(ttlMs)}s`, collapse_key: collapseKey };
-      return { fcmV1Message: { message: { data, android } } };
-    }
+    case "GCM":
+      return { fcmV1Message: { message: { data, ...firebaseParts(request, nowMs) } } };
     case "ADM":
       return { data, consolidationKey: collapseKey, expiresAfter: secondsOf(ttlMs) };
     case "APNS":
-    case "APNS_SANDBOX": {
-      const shown = {
-        alert: question,
-        category: ASK_CATEGORY,
-        sound: "default",
-        "interruption-level": "time-sensitive",
-        "mutable-content": 1,
-      };
-      return { aps: approval === "ask" ? shown : { "content-available": 1 }, leafmesh: body };
-    }
+    case "APNS_SANDBOX":
+      return { aps: applePayload(request), leafmesh: body };
   }
 }
 
+/** Firebase reaches Apple's devices and browsers as well, each with its own of these. */
+function firebaseParts(request: RingRequest, nowMs: number) {
+  const { ttlMs, collapseKey } = request;
+  const ttl = secondsOf(ttlMs);
+  const { type, priority } = appleKind(request);
+  return {
+    android: { priority: "high", ttl: `${ttl}s`, collapse_key: collapseKey },
+    apns: {
+      headers: {
+        "apns-push-type": type,
+        "apns-priority": priority,
+        "apns-expiration": String(Math.ceil((nowMs + ttlMs) / 1000)),
+        "apns-collapse-id": collapseKey,
+      },
+      payload: { aps: applePayload(request) },
+    },
+    webpush: { headers: { TTL: String(ttl), Urgency: "high", Topic: collapseKey } },
+  };
+}
+
+/** Apple takes a background notification with the lower priority alone. */
+function appleKind({ approval }: RingRequest) {
+  return approval === "ask" ? { type: "alert", priority: "10" } : { type: "background", priority: "5" };
+}
+
+function applePayload(request: RingRequest): object {
+  if (request.approval !== "ask") return { "content-available": 1 };
+  return {
+    alert: questionOf(request),
+    category: ASK_CATEGORY,
+    sound: "default",
+    "interruption-level": "time-sensitive",
+    "mutable-content": 1,
+  };
+}
+
+function questionOf({ ring }: RingRequest) {
+  return { title: ring.mesh ?? UNNAMED, body: QUESTION };
+}
+
 /** https://docs.aws.amazon.com/sns/latest/dg/sns-ttl.html counts from the publish, and drops what has no time left. */
-function of(platform: SnsPlatform, { approval, ttlMs, collapseKey }: RingRequest): SnsNotification["attributes"] {
+function attributesOf(platform: SnsPlatform, request: RingRequest): SnsNotification["attributes"] {
   const name = platform === "GCM" ? "FCM" : platform;
-  const ttl = { [`AWS.SNS.MOBILE.${name}.TTL`]: String(secondsOf(ttlMs)) };
+  const ttl = { [`AWS.SNS.MOBILE.${name}.TTL`]: String(secondsOf(request.ttlMs)) };
   if (platform === "GCM" || platform === "ADM") return ttl;
-  const asks = approval === "ask";
+  const { type, priority } = appleKind(request);
   return {
     ...ttl,
-    "AWS.SNS.MOBILE.APNS.PUSH_TYPE": asks ? "alert" : "background",
-    "AWS.SNS.MOBILE.APNS.PRIORITY": asks ? "10" : "5",
-    "AWS.SNS.MOBILE.APNS.COLLAPSE_ID": collapseKey,
+    "AWS.SNS.MOBILE.APNS.PUSH_TYPE": type,
+    "AWS.SNS.MOBILE.APNS.PRIORITY": priority,
+    "AWS.SNS.MOBILE.APNS.COLLAPSE_ID": request.collapseKey,
   };
 }
 

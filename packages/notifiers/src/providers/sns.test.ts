@@ -219,6 +219,27 @@ describe("sns", () => {
     }),
   );
 
+  it("asks Apple's devices behind Firebase with an alert, and wakes them without one", () =>
+    onNotifierStage(under, async ({ ring, double, clock }) => {
+      const parts = [];
+      for (const approval of ["ask", "silent"] as const) {
+        await ring({ approval });
+        const said = new URLSearchParams(double.server.requests.at(-1)?.text).get("Message") ?? "";
+        parts.push(JSON.parse(JSON.parse(said).GCM).fcmV1Message.message.apns);
+      }
+      const headers = { "apns-expiration": String(Math.ceil((clock.nowMs() + 42_500) / 1000)) };
+      expect(parts).toMatchObject([
+        {
+          headers: { "apns-push-type": "alert", "apns-priority": "10", ...headers },
+          payload: { aps: { alert: { body: "Allow this connection?" }, category: "LEAF_ALLOW" } },
+        },
+        {
+          headers: { "apns-push-type": "background", "apns-priority": "5" },
+          payload: { aps: { "content-available": 1 } },
+        },
+      ]);
+    }));
+
   it("learns that a token is dead from the second ring on", () =>
     onNotifierStage(under, async ({ notifier, request, double, failure }) => {
       const ring = () => notifier.ring(request(), new Secret(DYING), new AbortController().signal);

@@ -73,8 +73,9 @@ export const snsNotifier = defineNotifier({
       "phone numbers are refused, and so are endpoints of another region than `region`.",
     goodToKnow: [
       "The ring is the text under `leafmesh`: in the data of Google's and Amazon's notifications, beside `aps` in Apple's.",
-      "`ask` is an alert with the category `LEAF_ALLOW` on Apple's devices. Elsewhere it is data with `title` and `body`, " +
-        "which the app shows with Allow and Deny, since SNS's notifications have no buttons.",
+      "`ask` is an alert with the category `LEAF_ALLOW` on Apple's devices, those behind Firebase included. Elsewhere it is " +
+        "data with `title` and `body`, which the app shows with Allow and Deny: notifications of Google and Amazon have no " +
+        "buttons.",
       "`silent` is a background notification on Apple's devices, of which iOS delivers about two or three an hour, and " +
         "data of high priority elsewhere.",
       "SNS takes a ring before it knows whether the device's token is still good. The first ring to a dead one ends as " +
@@ -114,7 +115,7 @@ class Sns implements Notifier {
       throw new RingError("bad_request", message, { code: "region" });
     }
     const { snsNotification } = await import("./sns-notification.ts");
-    const { message, attributes } = snsNotification(platform as SnsPlatform, request);
+    const { message, attributes } = snsNotification(platform as SnsPlatform, request, this.#clock.nowMs());
     return {
       id: await this.#publish(arn, { Message: message, MessageStructure: "json", ...entries(attributes) }, signal),
     };
@@ -125,7 +126,7 @@ class Sns implements Notifier {
     return checkResult(async () => {
       const { applications, isAll } = await this.#applications(signal);
       if (applications.length === 0) {
-        const reason = `AWS takes the access key, and there is no platform application in ${this.#options.region}.`;
+        const reason = `AWS takes the access key, and ${this.#options.region} has no platform application of Google, Apple or Amazon.`;
         return { status: "readable", reason };
       }
       for (const application of applications)

@@ -7,6 +7,14 @@ export type SnsMessageVerdict =
   /** What SNS says after `Invalid parameter: `. */
   | { readonly refused: string };
 
+const alertSchema = z.strictObject({
+  alert: z.strictObject({ title: z.string(), body: z.string() }),
+  category: z.string(),
+  sound: z.string(),
+  "interruption-level": z.enum(["passive", "active", "time-sensitive"]),
+  "mutable-content": z.literal(1),
+});
+const apsSchema = z.union([alertSchema, z.strictObject({ "content-available": z.literal(1) })]);
 /** https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages in the wrapper of SNS. */
 const firebaseSchema = z.strictObject({
   fcmV1Message: z.strictObject({
@@ -18,6 +26,26 @@ const firebaseSchema = z.strictObject({
         ttl: z.string().regex(/^\d+s$/),
         collapse_key: z.string().max(64),
       }),
+      apns: z
+        .strictObject({
+          headers: z.strictObject({
+            "apns-push-type": z.enum(["alert", "background"]),
+            "apns-priority": z.enum(["5", "10"]),
+            "apns-expiration": z.string().regex(/^\d{10}$/),
+            "apns-collapse-id": z.string().max(64),
+          }),
+          payload: z.strictObject({ aps: apsSchema }),
+        })
+        .optional(),
+      webpush: z
+        .strictObject({
+          headers: z.strictObject({
+            TTL: z.string().regex(/^[1-9]\d*$/),
+            Urgency: z.literal("high"),
+            Topic: z.string().regex(/^[\w-]{1,32}$/),
+          }),
+        })
+        .optional(),
     }),
   }),
 });
@@ -27,15 +55,8 @@ const amazonSchema = z.strictObject({
   consolidationKey: z.string().max(64),
   expiresAfter: z.int().min(1).max(2_678_400),
 });
-const alertSchema = z.strictObject({
-  alert: z.strictObject({ title: z.string(), body: z.string() }),
-  category: z.string(),
-  sound: z.string(),
-  "interruption-level": z.enum(["passive", "active", "time-sensitive"]),
-  "mutable-content": z.literal(1),
-});
 const appleSchema = z.strictObject({
-  aps: z.union([alertSchema, z.strictObject({ "content-available": z.literal(1) })]),
+  aps: apsSchema,
   leafmesh: z.string(),
 });
 const PUSH_MAX_BYTES = 4096;
@@ -89,7 +110,13 @@ function ttlOf(attributes: Attributes, platform: string): number {
 function fromFirebase(json: unknown, attributes: Attributes): SnsMessageVerdict {
   const { data: parts } = firebaseSchema.safeParse(json);
   if (!parts) throw new Error("a payload that Firebase does not take");
-  const { data, android } = parts.fcmV1Message.message;
+  const { data, android, apns } = parts.fcmV1Message.message;
+  if (apns) {
+    const kind = `${apns.headers["apns-push-type"]} ${apns.headers["apns-priority"]}`;
+    const isShown = "alert" in apns.payload.aps;
+    // Apple drops a background notification of priority 10, and Firebase does not say so.
+    if (kind !== kindOf(isShown) || isShown !== "title" in data) throw new Error(`for Apple's devices: ${kind}`);
+  }
   const ttlSeconds = ttlOf(attributes, "FCM");
   if (android.ttl !== `${ttlSeconds}s` || attributes.size > 1) throw new Error("attributes that are not Firebase's");
   return { ring: { ...fromData(data), ttlSeconds, collapseKey: android.collapse_key } };
@@ -115,12 +142,15 @@ function fromApple(platform: string, json: unknown, attributes: Attributes): Sns
   const own = (name: string): string | undefined => attributes.get(`AWS.SNS.MOBILE.APNS.${name}`);
   const kind = `${own("PUSH_TYPE")} ${own("PRIORITY")}`;
   const collapseKey = own("COLLAPSE_ID") ?? "";
-  // Apple drops a background notification of priority 10.
-  if (kind !== (isShown ? "alert 10" : "background 5")) throw new Error(`a notification of Apple's with ${kind}`);
+  if (kind !== kindOf(isShown)) throw new Error(`a notification of Apple's with ${kind}`);
   if (collapseKey === "" || Buffer.byteLength(collapseKey) > 64 || attributes.size !== 4) {
     throw new Error("attributes that are not Apple's");
   }
   return { ring: { body: parts.leafmesh, isShown, ttlSeconds: ttlOf(attributes, platform), collapseKey } };
+}
+
+function kindOf(isShown: boolean): string {
+  return isShown ? "alert 10" : "background 5";
 }
 
 function parsed(text: string): unknown {
