@@ -19,6 +19,7 @@ import {
   startSns,
   startTwilioSms,
   startWebPush,
+  startWns,
   type VendorReply,
   webPushRefusal,
 } from "@leafmesh/testkit/notifiers";
@@ -46,6 +47,8 @@ const ANDROID_PHONE = "dGhlLXBob25l:APA91bH-xyz_0123456789";
 const HUAWEI_PHONE = "IQAAAACy0kYwAADj-QmzTfXy_0123456789";
 const SUBSCRIPTION = "5fb6a1d2-7c3e-4b1f-9a8d-0c2e4f6a8b1d";
 const EXPO_PHONE = "ExponentPushToken[xY7-qLr_2mKdPz0aB3cD4e]";
+
+const WINDOWS_PHONE = "https://db5.notify.windows.com/w/?token=BQYAAADdW%2bkFq%2f3d%3d";
 
 const vapid = createECDH("prime256v1");
 const BROWSER = playBrowser({
@@ -98,6 +101,21 @@ export const pushVendors: readonly PushVendor[] = [
     },
     pushToken: BROWSER.subscription,
     deadToken: webPushRefusal(410, 106, "Invalid subscription"),
+  },
+  {
+    provider: "wns",
+    async open() {
+      const app = {
+        tenantId: "5e3e9847-3183-4f18-a7e8-671c3a57d4b3",
+        clientId: "0b1c2d3e-4f50-4617-8293-a4b5c6d7e8f9",
+        clientSecret: "aB8~the.secret_of.the-application",
+      };
+      const double = await startWns(systemClock, { app, channels: { [WINDOWS_PHONE]: "open" } });
+      const record = { client_secret: app.clientSecret, tenant_id: app.tenantId, client_id: app.clientId };
+      return { double, record };
+    },
+    pushToken: WINDOWS_PHONE,
+    deadToken: { status: 410, headers: { "x-wns-error-description": "Channel expired" } },
   },
   {
     provider: "azure_notification_hubs",

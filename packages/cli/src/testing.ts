@@ -43,6 +43,7 @@ export {
   startTwilioSms,
   startVendorServer,
   startWebPush,
+  startWns,
   type TwilioAccount,
   type TwilioKey,
   type TwilioSmsDouble,

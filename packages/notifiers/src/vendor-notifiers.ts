@@ -11,6 +11,7 @@ export const vendorNotifiers: Readonly<Record<string, () => Promise<NotifierDefi
   apns: async () => (await import("./providers/apns.ts")).apnsNotifier,
   hms: async () => (await import("./providers/hms.ts")).hmsNotifier,
   expo: async () => (await import("./providers/expo.ts")).expoNotifier,
+  wns: async () => (await import("./providers/wns.ts")).wnsNotifier,
   onesignal: async () => (await import("./providers/onesignal.ts")).oneSignalNotifier,
   webpush: async () => (await import("./providers/webpush.ts")).webpushNotifier,
   azure_notification_hubs: async () =>

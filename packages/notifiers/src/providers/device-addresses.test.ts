@@ -1,10 +1,11 @@
 /** Push tokens that are addresses, when the name of a push service leads into a private network. */
 
 import { createECDH } from "node:crypto";
-import { type Ring, randomId, Secret, systemClock } from "@leafmesh/protocol";
-import { playBrowser } from "@leafmesh/testkit/notifiers";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { type Network, type Ring, randomId, Secret, systemClock } from "@leafmesh/protocol";
+import { playBrowser, startWns, type WnsDouble } from "@leafmesh/testkit/notifiers";
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { webpushNotifier } from "./webpush.ts";
+import { wnsNotifier } from "./wns.ts";
 
 const resolved = vi.hoisted(() => ({ names: [] as string[], address: "127.0.0.1" }));
 
@@ -22,6 +23,17 @@ const pair = createECDH("prime256v1");
 const applicationServerKey = pair.generateKeys("base64url");
 const browser = playBrowser({ endpoint: "https://web.push.apple.com/phone", applicationServerKey });
 
+const APP = {
+  tenantId: "5e3e9847-3183-4f18-a7e8-671c3a57d4b3",
+  clientId: "0b1c2d3e-4f50-4617-8293-a4b5c6d7e8f9",
+  clientSecret: "the-secret-of-the-application",
+};
+let entra: WnsDouble;
+beforeAll(async () => {
+  entra = await startWns(systemClock, { app: APP, channels: {} });
+});
+afterAll(() => entra.close());
+
 const notifiers = [
   {
     definition: webpushNotifier,
@@ -31,6 +43,12 @@ const notifiers = [
     },
     pushToken: browser.subscription,
     host: "web.push.apple.com",
+  },
+  {
+    definition: wnsNotifier,
+    record: { client_secret: APP.clientSecret, tenant_id: APP.tenantId, client_id: APP.clientId },
+    pushToken: "https://db5.notify.windows.com/w/?token=BQYAAADdW",
+    host: "db5.notify.windows.com",
   },
 ];
 
@@ -46,6 +64,9 @@ const RING: Ring = {
   sig: "s",
 };
 
+const onlyEntra: Network["route"] = (host, port) =>
+  host === "login.microsoftonline.com" ? entra.server.network.route(host, port) : undefined;
+
 describe.each(notifiers)("$definition.provider", ({ definition, record, pushToken, host }) => {
   it.each(["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "::1", "fd00::1", "::ffff:10.0.0.1"])(
     "does not ring %s, whatever name it has",
@@ -57,6 +78,8 @@ describe.each(notifiers)("$definition.provider", ({ definition, record, pushToke
         logger: { debug: log, info: log, warn: log, error: log },
         newId: randomId,
         scope: { share: (_key, make) => make() },
+        // Access tokens can be had; where channels are is asked of the resolver.
+        network: { ca: entra.server.network.ca, route: onlyEntra },
       });
       const request = { ring: RING, body: "{}", collapseKey: "ask_1", ttlMs: 1_000, approval: "ask" } as const;
       const ringing = notifier.ring(request, new Secret(pushToken), new AbortController().signal);

@@ -47,3 +47,4 @@ export {
   type VendorServerOptions,
 } from "./vendor-server.ts";
 export { startWebPush, webPushRefusal } from "./web-push.ts";
+export { entraRefusal, type PlayedWindowsApp, type PlayedWns, startWns, type WnsDouble } from "./wns.ts";
