@@ -4,11 +4,11 @@
  *   npm run docs                write them
  *   npm run docs -- --check     fail if what is committed differs
  */
-import { readFileSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { renderMeshReference } from "@leafmesh/core/config";
 import { providerDefinitions, providerRegistry } from "../packages/cli/src/registry.ts";
-import { renderNotifiersPage } from "./docs/notifiers-page.ts";
+import { renderNotifierPage, renderNotifiersPage } from "./docs/notifiers-page.ts";
 import { renderRoomsPage } from "./docs/rooms-page.ts";
 
 const root = resolve(import.meta.dirname, "..");
@@ -24,6 +24,12 @@ const definitions = providerDefinitions({ ringer: idle, rooms: idle });
 const generated: Readonly<Record<string, () => string>> = {
   "docs/mesh-yaml.md": () => renderMeshReference(registry),
   "docs/notifiers.md": () => renderNotifiersPage([...definitions.notifiers.values()]),
+  ...Object.fromEntries(
+    [...definitions.notifiers.values()].map((notifier) => [
+      `docs/notifiers/${notifier.provider}.md`,
+      () => renderNotifierPage(notifier),
+    ]),
+  ),
   "docs/rooms.md": () => renderRoomsPage([...definitions.rooms.values()]),
 };
 
@@ -45,6 +51,7 @@ for (const [name, render] of Object.entries(generated)) {
     console.error(`${name} differs from what the code generates; run: npm run docs`);
     stale++;
   } else {
+    mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, text);
     console.log(`wrote ${name}`);
   }

@@ -28,7 +28,7 @@ export async function leafmeshAsks({ room, record, bell, folder, signer }: Leafm
     options: z.strictObject({}),
     pushToken: z.string(),
     traits: { maxBytes: 65_536, ttl: false, collapse: false, silent: "yes", link: false, deadTokens: false },
-    docs: { setUp: [], pushToken: "Any.", goodToKnow: [], links: [] },
+    docs: { setUp: [], pushToken: "Any.", onTheDevice: "Joins.", check: "Nothing.", goodToKnow: [], links: [] },
     create: () => ({
       ring: async ({ ring }) => {
         bell({ kind: "ring", ring });

@@ -23,7 +23,7 @@ const notifier = defineNotifier({
   options: z.strictObject({}),
   pushToken: z.string().regex(/^token-/),
   traits: { maxBytes: 4096, ttl: true, collapse: true, silent: "yes", link: false, deadTokens: false },
-  docs: { setUp: [], pushToken: "anything", goodToKnow: [], links: [] },
+  docs: { setUp: [], pushToken: "anything", onTheDevice: "Joins.", check: "Nothing.", goodToKnow: [], links: [] },
   create: () => ({
     ring: () => Promise.reject(new RingError(ringFault(), "told to fail", { code: "T1" })),
     check: () => Promise.resolve({ status: "active" }),

@@ -30,8 +30,8 @@ describe("push providers", () => {
     expect([...registry.notifiers.keys()].sort()).toEqual([...names].sort());
   });
 
-  it.each(names)("%s has its section in docs/notifiers.md and in docs/mesh-yaml.md", (name) => {
-    expect(readFileSync(join(root, "docs/notifiers.md"), "utf8")).toContain(`\n## ${name}\n`);
+  it.each(names)("%s has its page in docs/notifiers and its section in docs/mesh-yaml.md", (name) => {
+    expect(readFileSync(join(root, `docs/notifiers/${name}.md`), "utf8")).toContain(`(\`${name}\`)\n`);
     expect(readFileSync(join(root, "docs/mesh-yaml.md"), "utf8")).toContain(`\n### ${name}\n`);
   });
 

@@ -28,7 +28,7 @@ function world(records: Record<string, string>) {
       options: z.strictObject({}),
       pushToken: z.string().regex(/^t-/),
       traits: { maxBytes: 4096, ttl: true, collapse: true, silent: "yes", link: false, deadTokens: false },
-      docs: { setUp: [], pushToken: "anything", goodToKnow: [], links: [] },
+      docs: { setUp: [], pushToken: "anything", onTheDevice: "Joins.", check: "Nothing.", goodToKnow: [], links: [] },
       create(_options, dependencies) {
         given.push(dependencies);
         if (provider === "both") share(dependencies.scope);

@@ -22,12 +22,16 @@ export interface NotifierTraits {
   readonly deadTokens: boolean;
 }
 
-/** What the page of the provider in docs/notifiers.md says. Sentences for an operator, in Markdown. */
+/** What the page of the provider in docs/notifiers/ says. Sentences for an operator, in Markdown. */
 export interface NotifierDocs {
   /** Steps on the vendor's side, in order, each naming where the value of an option is found. */
   readonly setUp: readonly string[];
   /** What the app sends as `push_token`, and where it gets it from. */
   readonly pushToken: string;
+  /** What the app has to do with a ring that comes. */
+  readonly onTheDevice: string;
+  /** What the connection test does, and what its verdict proves. */
+  readonly check: string;
   /** What an operator has to know: what `ask` and `silent` look like on a device, limits, traps. */
   readonly goodToKnow: readonly string[];
   /** The vendor's own pages that the adapter follows. */

@@ -42,6 +42,8 @@ export const examplePush = defineNotifier({
   docs: {
     setUp: ["Make an app in the console. Its ID is `app_id`, and a key of it that may send is `app_key`."],
     pushToken: "What `register()` of the vendor's SDK answers.",
+    onTheDevice: "Hands the text under `leafmesh` to `handleRing`.",
+    check: "Sends to a device that does not exist. `active` says that the key opens the app.",
     goodToKnow: ["`ask` shows a notification with the buttons Allow and Deny, `silent` wakes the app alone."],
     links: ["https://push.example.com/docs/send"],
   },

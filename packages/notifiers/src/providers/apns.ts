@@ -69,15 +69,19 @@ export const apnsNotifier = defineNotifier({
     pushToken:
       "The device token of `didRegisterForRemoteNotificationsWithDeviceToken`, as hexadecimal digits. It changes: the app " +
       "asks for it at every start.",
+    onTheDevice:
+      "Takes the text under `leafmesh` from the notification's payload, registers the category `LEAF_ALLOW` " +
+      "with the actions Allow and Deny, and joins within the seconds that iOS gives it.",
+    check:
+      "Sends to a token that no device has. `active` says that Apple took the key, and not that `bundle_id` is " +
+      "right.",
     goodToKnow: [
-      "The ring is the text under `leafmesh` in the notification's payload.",
       "`ask` shows an alert with priority 10, the category `LEAF_ALLOW` and `mutable-content`, so that a notification " +
         "service extension can make ready.",
       "`silent` is a background notification with priority 5. iOS delivers about two or three an hour, and none to an " +
         "app that the person has closed by force.",
       "With the wrong `sandbox`, Apple calls every token bad, and so the ask ends with `dead_token` on devices that are well.",
-      "A connection test sends to a token that no device has. `active` says that Apple took the key, and not that " +
-        "`bundle_id` is right.",
+
       "Apple takes a new provider token every 20 minutes at most. One is made every 50 minutes and shared by all rings " +
         "of a mesh.",
     ],

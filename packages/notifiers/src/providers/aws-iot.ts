@@ -67,6 +67,12 @@ export const awsIotNotifier = defineNotifier({
     pushToken:
       "The device's ring topic, such as `leafmesh/phone-7/connect`: one exact topic of at most 256 bytes and seven " +
       "slashes, without wildcards and blanks.",
+    onTheDevice:
+      "Subscribes to its ring topic, with the device kit's `listenForRings` or AWS's own SDK, and hands each " +
+      "ring to `handleRing`.",
+    check:
+      "Reads the list of retained messages: `active` says that the key, the endpoint and the region agree, " +
+      "`readable` that the key is good and may not read. Only a ring shows whether it may publish.",
     goodToKnow: [
       "For devices that hold a connection to the broker anyway. AWS answers the same whether somebody is subscribed or " +
         "nobody, so a device that is not there ends as `not_joined`, and no token is ever known to be dead.",
@@ -74,8 +80,7 @@ export const awsIotNotifier = defineNotifier({
       "A device with a persistent session gets a ring after a short loss of its connection, as long as the ask lasts.",
       "Whoever may read a ring topic can join that ring's room. Give no device `iot:Receive` on the topics of others, and " +
         "mind that rules of IoT Core see the messages too.",
-      "A connection test reads the list of retained messages: `active` says that the key, the endpoint and the region " +
-        "agree, `readable` that the key is good and may not read. Only a ring shows whether it may publish.",
+
       "Custom domains are not supported: a signature goes to Amazon's own hosts alone.",
       "Temporary keys (`session_token`) are not renewed: the connection fails when they expire.",
     ],

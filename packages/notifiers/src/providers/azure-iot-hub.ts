@@ -61,6 +61,11 @@ export const azureIotHubNotifier = defineNotifier({
         "device kit, and answer with the status 200 at once, before it joins or asks anybody.",
     ],
     pushToken: "The id under which the device is registered in the IoT Hub, exactly as it is written there.",
+    onTheDevice:
+      "Answers the direct method `leafmesh_connect`, whose payload is the ring, at once, and then joins with " +
+      "the device kit.",
+    check:
+      "Calls the method on an id that does not exist. `active` says that the policy may call methods of this " + "hub.",
     goodToKnow: [
       "For devices that hold a connection to the hub anyway. One that is not connected gets three seconds to come back; " +
         "then the ask is `not_joined` (`device_offline`). A program that does not listen for the method looks the same.",

@@ -69,6 +69,12 @@ export const azureNotificationHubsNotifier = defineNotifier({
     pushToken:
       "With `fcmv1` the registration token of Firebase, with `apple` the device token as hexadecimal digits, with " +
       "`template` the installation's id.",
+    onTheDevice:
+      "Takes the text under `leafmesh` and hands it to `handleRing`; with `template`, from where the " +
+      "installation's templates put it.",
+    check:
+      "Sends to a tag that no device has. It proves the policy and the hub, not the credentials of Firebase and " +
+      "Apple in it.",
     goodToKnow: [
       "`fcmv1` carries data alone (`leafmesh`, and with `ask` also `title` and `body`): the app shows a notification " +
         "with Allow and Deny by itself, or joins without one.",
@@ -79,8 +85,7 @@ export const azureNotificationHubsNotifier = defineNotifier({
         "Whether a late ring is dropped is up to them too.",
       "A hub takes a ring before Firebase or Apple have seen it. It never says that a token is dead, or that their " +
         "credentials in the hub were refused: both end as `not_joined`. Its metrics in the portal show them.",
-      "The connection test sends to a tag that no device has. It proves the policy and the hub, not the credentials " +
-        "of Firebase and Apple.",
+
       "Let your backend make the installations: whoever has a key with the right Listen can register for any tag, " +
         "another device's included.",
     ],

@@ -31,6 +31,8 @@ export function directNotifier(ringer: () => DirectRinger): NotifierDefinition {
       pushToken:
         "A secret that your app chooses for the device. The app gives it to the mesh as `push_token`, and the device " +
         "presents the same on its socket.",
+      onTheDevice: "Holds the socket open with the device kit's `connectDirect`, and hands each ring to `handleRing`.",
+      check: "Nothing has to be proved: the sockets are the mesh's own, so the verdict is always `active`.",
       goodToKnow: [
         "A device that is not connected cannot be woken: the ask ends as `not_joined` (`device_offline`). Use a push provider for phones whose app may be closed.",
         "Anything but loopback needs TLS, or the token is readable on the way.",

@@ -53,6 +53,13 @@ export const expoNotifier = defineNotifier({
         "there: it is `access_token`. Without it, whoever has a push token can ring the device.",
     ],
     pushToken: "What `getExpoPushTokenAsync()` of expo-notifications answers: `ExponentPushToken[…]`.",
+    onTheDevice:
+      "Takes `data.leafmesh` in a notification listener or a background task, registers the category " +
+      "`LEAF_ALLOW` with Allow and Deny, and joins.",
+    check:
+      "Asks for a receipt that does not exist. It proves `access_token`, and not that its owner may push for " +
+      "your project: that shows at the first ring. Without `access_token` there is nothing to prove, and the " +
+      "verdict is `readable`.",
     goodToKnow: [
       "`ask` shows a notification of the category `LEAF_ALLOW` with the ring in `data.leafmesh`. `silent` is a headless " +
         "background notification: iOS grants two or three an hour, neither system delivers them to an app that the " +
@@ -61,9 +68,7 @@ export const expoNotifier = defineNotifier({
         "with Expo's receipt, which is looked up about 15 minutes later and logged. A restart of the mesh forgets the " +
         "receipts that it waited for.",
       "Expo says that a token is dead in its first answer only once it has learned of it from an earlier notification.",
-      "The connection test asks for a receipt that does not exist. It proves `access_token`, and not that its owner may " +
-        "push for your project: that shows at the first ring. Without `access_token` there is nothing to prove, and " +
-        "the verdict is `readable`.",
+
       "A project may send 600 notifications a second.",
     ],
     links: [

@@ -50,16 +50,20 @@ export const fcmNotifier = defineNotifier({
       "Apps of Apple's systems register a notification category `LEAF_ALLOW` with the actions Allow and Deny.",
     ],
     pushToken: "The registration token that the Firebase SDK gives the app. It changes: the app sends each new one.",
+    onTheDevice:
+      "Takes the text under `leafmesh` from the message's data and hands it to the device kit's `handleRing`. " +
+      "For `ask` it shows a notification with Allow and Deny first.",
+    check:
+      "Sends a dry run to a topic that nobody has. `active` says that the account may send in this project; " +
+      "whether Firebase has a valid key for Apple's service shows with the first ring.",
     goodToKnow: [
-      "The ring is the text under `leafmesh` in the message's data.",
       "On Android every ring is data with high priority, which wakes the app. A notification of Firebase has no buttons, " +
         "so for `ask` the data has `title` and `body` too, and the app shows a notification with Allow and Deny by itself.",
       "On Apple's systems `ask` is an alert of the category `LEAF_ALLOW`, and `silent` a background notification, which " +
         "iOS delays and drops. Browsers take no push that shows nothing, so there the service worker has to show one.",
       "Google lowers the priority of an app whose messages lead to nothing that the person sees, about a week long. An " +
         "app that was stopped by force gets nothing until it is opened.",
-      "A connection test sends a dry run to a topic that nobody has. `active` says that the account may send; whether " +
-        "Firebase has a valid key for Apple's service shows with the first ring.",
+
       "The account is only used for `https://www.googleapis.com/auth/firebase.messaging`, at Google's own addresses, " +
         "whatever `token_uri` says.",
     ],

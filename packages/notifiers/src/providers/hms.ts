@@ -45,8 +45,13 @@ export const hmsNotifier = defineNotifier({
       "Under Project settings → App information are `client_id` and `client_secret` of the app.",
     ],
     pushToken: "The token that `HmsInstanceId.getToken` gives the app. It changes: the app sends each new one.",
+    onTheDevice:
+      "Takes the JSON text of the message's data and hands its `leafmesh` to `handleRing`: from " +
+      "`onMessageReceived`, and after a tap from the extras of the intent.",
+    check:
+      "Sends a message to be checked and not delivered, to a token that no device has. `active` says that the " +
+      "client's secret is right and that Push Kit is enabled for the app.",
     goodToKnow: [
-      "The ring is the text under `leafmesh` in the message's data, which is a JSON text.",
       "`ask` is a notification. A tap opens the app, which finds the data in the extras of the intent and asks with Allow " +
         "and Deny; an app in the foreground gets the message instead.",
       "`silent` is a data message of normal urgency. It reaches an app that the system has ended only if the person lets " +
@@ -55,7 +60,6 @@ export const hmsNotifier = defineNotifier({
       "HarmonyOS 5 and later take messages of another API alone, with another kind of key, and are not reached.",
       "Huawei says of tokens of another app that they are not valid. Until it has taken a first ring of the record, such " +
         "an answer is read as a wrong `client_id`, and no device is reported as dead.",
-      "A connection test sends a message to be checked and not delivered, to a token that no device has.",
     ],
     links: [
       "https://developer.huawei.com/consumer/en/doc/HMSCore-References/https-send-api-0000001050986197",

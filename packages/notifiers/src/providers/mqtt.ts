@@ -45,13 +45,18 @@ export const mqttNotifier = defineNotifier({
         "and no other. `infra/mosquitto` is a configuration that does both.",
     ],
     pushToken: "The device's ring topic, such as `leafmesh/phone-7/connect`: one exact topic, no wildcards.",
+    onTheDevice:
+      "Subscribes to its ring topic with the device kit's `listenForRings`, and hands each ring to " + "`handleRing`.",
+    check:
+      "Connects with the record's login and certificates; with a `room_topic_prefix` a message goes through a room's " +
+      "topic and has to come back. `active` says that the broker lets the mesh in, not that its rules let the device read.",
     goodToKnow: [
       "For devices that hold a connection to a broker anyway: things, kiosks, desktops, apps in the foreground.",
       "A broker with MQTT 5 says when nobody is subscribed, which makes the ask `not_joined` at once. A device that " +
         "should be rung over a short loss of its connection asks the broker for a session that outlives it.",
       "With MQTT 3.1.1 a forbidden message vanishes without an error, and a ring does not expire in the broker.",
       "Whoever may read a ring topic can join that ring's room. Keep wildcard rights away from everybody but the mesh.",
-      "[mqtt.md](mqtt.md) says more: access rules, certificates, and the same broker as the room.",
+      "[The page on MQTT](../mqtt.md) says more: access rules, certificates, and the same broker as the room.",
     ],
     links: ["https://docs.oasis-open.org/mqtt/mqtt/v5.0/mqtt-v5.0.html"],
   },

@@ -47,6 +47,12 @@ export const oneSignalNotifier = defineNotifier({
         "`application(_:didReceiveRemoteNotification:fetchCompletionHandler:)` on iOS.",
     ],
     pushToken: "The ID of the push subscription: `OneSignal.User.pushSubscription.id` of the SDK, a UUID.",
+    onTheDevice:
+      "Takes `leafmesh` from the notification's additional data, in a click listener or a notification service " +
+      "extension, and joins.",
+    check:
+      "Lists the app's latest notification, whose content is not kept. `active` says that the key opens the " +
+      "app, not that its platforms are set up.",
     goodToKnow: [
       "`ask` shows a notification with the buttons Allow and Deny; a click listener of the SDK is told `allow` or " +
         "`deny`, and the ring is `leafmesh` in the notification's additional data. Some systems show the buttons in the " +
@@ -59,7 +65,7 @@ export const oneSignalNotifier = defineNotifier({
         "another app that it is not subscribed. So before a token is called dead, the mesh proves once that the key " +
         "opens the app; where it does not, the record is to blame.",
       "A ring that is sent again after a failure carries the same idempotency key, and is shown once.",
-      "The connection test lists the app's latest notification. Its answer is not kept.",
+
       "`{{` and `{%` in the mesh's name would be instructions for OneSignal, so they are taken apart in the title.",
     ],
     links: [

@@ -45,8 +45,13 @@ export const pusherBeamsNotifier = defineNotifier({
     ],
     pushToken:
       "The Beams user ID that the app set with `setUserId`: best one for each device, since all devices of a user ring.",
+    onTheDevice:
+      "Takes the text under `leafmesh` from the notification's data and hands it to `handleRing`; on Android it " +
+      "shows the question for `ask` by itself, in browsers the service worker shows something for every push.",
+    check:
+      "Publishes to a user that nobody is. `active` says that the key opens the instance, not that Firebase's " +
+      "and Apple's keys in it are good.",
     goodToKnow: [
-      "The ring is the text under `leafmesh` in the notification's data.",
       "`ask` shows an alert of the category `LEAF_ALLOW` on Apple's systems and a notification in browsers. On Android it " +
         "is data with `title` and `body`, and the app shows a notification with Allow and Deny by itself.",
       "`silent` is data alone: high priority on Android, a background notification on Apple's systems, which iOS delays " +

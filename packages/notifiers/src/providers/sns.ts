@@ -71,8 +71,13 @@ export const snsNotifier = defineNotifier({
     pushToken:
       "The `EndpointArn` that `CreatePlatformEndpoint` gave for this device: `arn:aws:sns:…:endpoint/GCM/…`. Topics and " +
       "phone numbers are refused, and so are endpoints of another region than `region`.",
+    onTheDevice:
+      "Takes the text under `leafmesh`, from the data of Google's and Amazon's notifications and from beside " +
+      "`aps` in Apple's, and hands it to `handleRing`.",
+    check:
+      "Publishes to an endpoint that no device has. It is `readable` when the key is good and its policy names " +
+      "applications that the test cannot find.",
     goodToKnow: [
-      "The ring is the text under `leafmesh`: in the data of Google's and Amazon's notifications, beside `aps` in Apple's.",
       "`ask` is an alert with the category `LEAF_ALLOW` on Apple's devices, those behind Firebase included. Elsewhere it is " +
         "data with `title` and `body`, which the app shows with Allow and Deny: notifications of Google and Amazon have no " +
         "buttons.",
@@ -81,8 +86,7 @@ export const snsNotifier = defineNotifier({
       "SNS takes a ring before it knows whether the device's token is still good. The first ring to a dead one ends as " +
         "`not_joined`; SNS then disables the endpoint, and the next ends as `unreachable` with `dead_token`.",
       "A platform application must be of the environment of the app: `APNS_SANDBOX` for builds of Xcode, else `APNS`.",
-      "A connection test publishes to an endpoint that no device has. It is `readable` when the key is good and its " +
-        "policy names applications that the test cannot find.",
+
       "Temporary keys (`session_token`) are not renewed: the connection fails when they expire.",
     ],
     links: [

@@ -47,6 +47,10 @@ export const twilioSmsNotifier = defineNotifier({
         "the code to `POST /j/{code}` of the mesh after a tap, which answers with the ring.",
     ],
     pushToken: "The person's phone number in E.164: `+`, the country's code, the number, no spaces.",
+    onTheDevice: "Nothing is installed: the person opens the link in a browser.",
+    check:
+      "Reads the account with the credential, and looks for `from` among its numbers. `active` says that both " +
+      "are right; whether a text passes the carrier shows when it is sent.",
     goodToKnow: [
       "A text is always seen, so `approval: silent` is refused at load.",
       "A link works once, expires with the ask, and gives nothing to a previewer that only fetches it.",

@@ -61,6 +61,12 @@ export const webpushNotifier = defineNotifier({
     pushToken:
       "`JSON.stringify(subscription)`: the text of the browser's `PushSubscription`, with `endpoint` and `keys`. A " +
       "subscription changes (`pushsubscriptionchange`): the page looks at it at every start.",
+    onTheDevice:
+      "The site's service worker takes the ring from the push event, shows a notification, and opens a page " +
+      "that joins with the device kit.",
+    check:
+      "No push service can be asked without ringing: the test looks at the key and the contact, shows the " +
+      "public key that belongs to it, and is `readable` at best.",
     goodToKnow: [
       "The message is the ring itself, encrypted for the browser. What a person sees is up to the worker: for `ask` it " +
         "shows a notification whose click opens a page with Allow and Deny, since buttons in notifications are not in " +
@@ -71,8 +77,7 @@ export const webpushNotifier = defineNotifier({
       "A subscription belongs to one VAPID key. After a change of `vapid_private_key` every page has to subscribe again; " +
         "rings until then end with `notifier_key_refused`, and their tokens stay.",
       "Only the push services of Google, Mozilla, Apple and Microsoft are called, whatever an endpoint says.",
-      "No push service can be asked without ringing: the connection test looks at the key and the contact, shows the " +
-        "public key that belongs to it, and is `readable` at best.",
+
       "iPhones and iPads take part from iOS 16.4 on, in web apps that were added to the Home Screen.",
     ],
     links: [

@@ -64,6 +64,11 @@ export const wnsNotifier = defineNotifier({
     ],
     pushToken:
       "The `Uri` of the channel, exactly as it came. A channel ends after 30 days: the app asks for it at every start.",
+    onTheDevice:
+      "Takes the ring from the toast's activation, behind its word, or from the bytes of the raw notification, and hands it to `handleRing`.",
+    check:
+      "Gets an access token. `active` says that tenant, application and secret are right; whether the app's " +
+      "package is linked to the application shows with the first ring.",
     goodToKnow: [
       "`ask` is a toast with Allow and Deny. The app's activation gets one of the words `ask` (the toast itself), `allow` " +
         "and `deny`, a space, and the ring.",
@@ -73,8 +78,7 @@ export const wnsNotifier = defineNotifier({
       "Windows answers 200 also for what it drops. Only `received` counts; a device that is not connected ends as " +
         "`not_joined` with `device_offline` at once.",
       "Windows has no collapse key: the app drops a second ring by its `ask`.",
-      "The connection test asks Entra for an access token. `active` says that the secret works, and not that the " +
-        "application may send to your app: that shows at the first ring.",
+
       "Channels lead to `notify.windows.com` alone, whatever an app says: the access token goes with the request.",
     ],
     links: [

@@ -9,11 +9,12 @@ export function definitionCases<Double extends NotifierDouble>(
   const { definition, tokens } = under;
   return [
     {
-      name: "documents how it is set up, what a push token is, and where the vendor says so",
+      name: "documents how it is set up, what a push token is, what a device does, what its test proves, and where the vendor says so",
       async run() {
-        const { setUp, pushToken, goodToKnow, links } = definition.docs;
+        const { setUp, pushToken, onTheDevice, check, goodToKnow, links } = definition.docs;
         expect(Math.min(setUp.length, goodToKnow.length, links.length)).toBeGreaterThan(0);
-        for (const sentence of [...setUp, ...goodToKnow, pushToken]) expect(sentence).toMatch(/[.:`]$/);
+        for (const sentence of [...setUp, ...goodToKnow, pushToken, onTheDevice, check])
+          expect(sentence).toMatch(/[.:`]$/);
         for (const link of links) expect(link).toMatch(/^https:\/\//);
       },
     },
