@@ -49,6 +49,7 @@ function build(folder: string): Promise<string | undefined> {
     });
     // The tests beside it come first.
     if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW);
+    process.on("exit", () => child.kill("SIGKILL"));
     let said = "";
     child.stderr.on("data", (chunk: Buffer) => {
       said = (said + chunk.toString("utf8")).slice(-2_000);

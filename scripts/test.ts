@@ -7,7 +7,7 @@
  *   npm test -- --only unit     one vitest project (unit, journeys), without the checks
  */
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import { livekitJudge } from "./judges.ts";
@@ -128,8 +128,10 @@ if (only === undefined) {
 }
 
 const counts = { passed: 0, failed: 0 };
-const resultsFolder = mkdtempSync(join(tmpdir(), "leafmesh-results-"));
-process.on("exit", () => rmSync(resultsFolder, { recursive: true, force: true }));
+/** Everything that tests leave lies in here, and goes with it. Services that run as another user have to reach it. */
+const temporary = mkdtempSync(join(tmpdir(), "leafmesh-test-"));
+chmodSync(temporary, 0o1777);
+process.on("exit", () => rmSync(temporary, { recursive: true, force: true, maxRetries: 3 }));
 
 /** Runs vitest and adds to the counts. */
 async function runTests(
@@ -137,9 +139,9 @@ async function runTests(
   vitestArgs: readonly string[],
   environment?: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const results = join(resultsFolder, "results.json");
+  const results = join(temporary, "results.json");
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${results}`];
-  await run(title, "vitest", ["run", ...reporters, ...vitestArgs], environment);
+  await run(title, "vitest", ["run", ...reporters, ...vitestArgs], { ...environment, TMPDIR: temporary });
   const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(results, "utf8")) as Record<string, number>;
   counts.passed += numPassedTests ?? 0;
   counts.failed += numFailedTests ?? 0;
