@@ -294,14 +294,15 @@ describe("fcm", () => {
     }),
   );
 
-  it("asks for a token that may send messages, and for nothing else", () =>
+  it("asks for a token that may send messages and nothing else, and names the key that signs", () =>
     onNotifierStage(under, async ({ ring, double }) => {
       await ring();
       const form = new URLSearchParams(double.server.requests.find(isTokenRequest)?.text);
-      const [, claims = ""] = form.get("assertion")?.split(".") ?? [];
-      expect(JSON.parse(Buffer.from(claims, "base64url").toString())).toMatchObject({
-        scope: "https://www.googleapis.com/auth/firebase.messaging",
-      });
+      const [header, claims] = (form.get("assertion") ?? "")
+        .split(".", 2)
+        .map((part) => JSON.parse(Buffer.from(part, "base64url").toString()));
+      expect(header).toEqual({ alg: "RS256", typ: "JWT", kid: account.private_key_id });
+      expect(claims).toMatchObject({ scope: "https://www.googleapis.com/auth/firebase.messaging" });
     }));
 
   it("gets its token at Google's address, whatever the key's file says", () =>

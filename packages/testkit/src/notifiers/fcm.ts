@@ -30,7 +30,8 @@ const MAX_BYTES = 4096;
 const MAX_TTL_SECONDS = 2_419_200;
 
 const accountSchema = z.object({ client_email: z.string(), private_key_id: z.string(), private_key: z.string() });
-const headerSchema = z.object({ alg: z.literal("RS256"), kid: z.string() });
+/** Google's own client names no key; then any of the account's may have signed. */
+const headerSchema = z.object({ alg: z.literal("RS256"), kid: z.string().optional() });
 const claimsSchema = z.object({ iss: z.string(), scope: z.string(), aud: z.string(), iat: z.int(), exp: z.int() });
 
 const texts = z.record(z.string(), z.string());
@@ -50,7 +51,8 @@ const messageSchema = z
     notification: z.strictObject({ title: z.string().optional(), body: z.string().optional() }).optional(),
     android: z
       .strictObject({
-        priority: z.enum(["HIGH", "NORMAL"]).optional(),
+        // Google's own client writes them small.
+        priority: z.enum(["HIGH", "NORMAL", "high", "normal"]).optional(),
         ttl: duration.optional(),
         collapse_key: z.string().optional(),
         data: texts.optional(),
@@ -73,7 +75,8 @@ export async function startFcm(clock: Clock, played: PlayedFirebase): Promise<Fc
     const [header = "", claims = "", signature = ""] = assertion.split(".");
     const head = headerSchema.safeParse(decoded(header)).data;
     const said = claimsSchema.safeParse(decoded(claims)).data;
-    if (!head || !said || head.kid !== account.private_key_id || said.iss !== account.client_email) return false;
+    if (!head || !said || said.iss !== account.client_email) return false;
+    if (head.kid !== undefined && head.kid !== account.private_key_id) return false;
     if (said.aud !== TOKEN_URL || said.exp - said.iat > 3600 || said.exp <= said.iat) return false;
     const nowSeconds = clock.nowMs() / 1000;
     if (said.iat > nowSeconds + SKEW_SECONDS || said.exp < nowSeconds - SKEW_SECONDS) return false;
@@ -88,14 +91,16 @@ export async function startFcm(clock: Clock, played: PlayedFirebase): Promise<Fc
 
   const giveToken = ({ method, headers, text }: VendorRequest): VendorReply => {
     if (method !== "POST") return { status: 405 };
-    if (headers["content-type"] !== "application/x-www-form-urlencoded") return oauthError("invalid_request");
+    const [mediaType] = headers["content-type"]?.split(";") ?? [];
+    if (mediaType !== "application/x-www-form-urlencoded") return oauthError("invalid_request");
     const form = new URLSearchParams(text);
     if (form.get("grant_type") !== "urn:ietf:params:oauth:grant-type:jwt-bearer") {
       return oauthError("unsupported_grant_type");
     }
     const assertion = form.get("assertion") ?? "";
     if (!isGenuine(assertion)) return oauthError("invalid_grant");
-    if (claimsSchema.parse(decoded(assertion.split(".")[1] ?? "")).scope !== SCOPE) return oauthError("invalid_scope");
+    const { scope } = claimsSchema.parse(decoded(assertion.split(".")[1] ?? ""));
+    if (!scope.split(" ").includes(SCOPE)) return oauthError("invalid_scope");
     const access_token = `ya29.${randomBytes(24).toString("base64url")}`;
     issued.set(access_token, { endsAtMs: clock.monotonicMs() + LIFETIME_SECONDS * 1000 });
     return { status: 200, body: { access_token, expires_in: LIFETIME_SECONDS, token_type: "Bearer" } };
