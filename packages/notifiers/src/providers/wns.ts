@@ -75,8 +75,8 @@ export const wnsNotifier = defineNotifier({
       "`silent` is a raw notification with the ring as its bytes. Windows drops it when the app is neither running nor " +
         "registered to be woken, and when the device saves its battery.",
       "Windows keeps one raw notification for a device that is offline until its time is over, and no toast.",
-      "Windows answers 200 also for what it drops. Only `received` counts; a device that is not connected ends as " +
-        "`not_joined` with `device_offline` at once.",
+      "Windows answers 200 also for what it drops. Only `received` counts; a toast for a device that is not connected ends " +
+        "as `not_joined` with `device_offline` at once.",
       "Windows has no collapse key: the app drops a second ring by its `ask`.",
 
       "Channels lead to `notify.windows.com` alone, whatever an app says: the access token goes with the request.",
