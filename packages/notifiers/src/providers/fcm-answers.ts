@@ -35,6 +35,11 @@ const PROJECT: Meaning = {
   kind: "bad_credential",
   message: "Firebase knows no project with this `project_id`: compare it with the project of the app.",
 };
+const OTHER_PROJECT: Meaning = {
+  kind: "bad_credential",
+  message:
+    "The registration token is of another Firebase project than `service_account` or `project_id`: use the app's project.",
+};
 const TOO_BIG: Meaning = { kind: "too_big", message: "The message is larger than Firebase takes." };
 
 /**
@@ -84,12 +89,18 @@ export function acceptedId({ status, json }: VendorAnswer): string | undefined {
   return name?.slice(name.lastIndexOf("/") + 1);
 }
 
-/** Why a message was not taken; answers that nobody documents go by their status. */
-export function ringError(answer: VendorAnswer): RingError {
+/**
+ * Why a message was not taken; answers that nobody documents go by their status. `hasRung`: whether Google ever took one of
+ * this record. Before that, a token of another project says most likely that the record is of the wrong one, and no device
+ * must be forgotten for it.
+ */
+export function ringError(answer: VendorAnswer, hasRung: boolean): RingError {
   const { status } = answer;
   const said = refusedSchema.safeParse(answer.json).data?.error;
   const code = said && knownCode(codeOf(said));
-  const meaning = (said && argumentMeaning(said, code)) ?? MEANINGS[code ?? ""] ?? byStatus(status);
+  const isOtherProject = code === "SENDER_ID_MISMATCH" && !hasRung;
+  const known = isOtherProject ? OTHER_PROJECT : MEANINGS[code ?? ""];
+  const meaning = (said && argumentMeaning(said, code)) ?? known ?? byStatus(status);
   const pauseMs = meaning.kind === "quota" ? QUOTA_PAUSE_MS : undefined;
   return new RingError(meaning.kind, meaning.message, {
     code: code ?? String(status),

@@ -117,9 +117,9 @@ const under: NotifierUnderTest<FcmDouble> = {
       expect: { kind: "bad_credential", code: "THIRD_PARTY_AUTH_ERROR", message: /Firebase console/ },
     },
     {
-      name: "a token of another project",
+      name: "a token of another project, before Google took anything",
       reply: fcmRefusal(403, "PERMISSION_DENIED", { errorCode: "SENDER_ID_MISMATCH" }),
-      expect: { kind: "dead_token", code: "SENDER_ID_MISMATCH", message: /another Firebase project/ },
+      expect: { kind: "bad_credential", code: "SENDER_ID_MISMATCH", message: /`project_id`/ },
     },
     {
       name: "an account that may not send, which is no dead token",
@@ -273,8 +273,9 @@ describe("fcm", () => {
     [GONE, "UNREGISTERED"],
     [OTHER, "SENDER_ID_MISMATCH"],
     ["bm9uZQ:APA91bNone", "INVALID_ARGUMENT"],
-  ])("says that %s is dead", (token, code) =>
-    onNotifierStage(under, async ({ notifier, request }) => {
+  ])("says that %s is dead, once Google has taken another of the record", (token, code) =>
+    onNotifierStage(under, async ({ notifier, request, ring }) => {
+      await ring();
       const failure = await notifier
         .ring(request({ approval: "ask" }), new Secret(token), new AbortController().signal)
         .catch((error: unknown) => error);

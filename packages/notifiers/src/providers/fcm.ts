@@ -63,7 +63,8 @@ export const fcmNotifier = defineNotifier({
         "iOS delays and drops. Browsers take no push that shows nothing, so there the service worker has to show one.",
       "Google lowers the priority of an app whose messages lead to nothing that the person sees, about a week long. An " +
         "app that was stopped by force gets nothing until it is opened.",
-
+      "Until Google has taken a first ring of the record since the start, a token of another project is read as a wrong " +
+        "project in the record, and no device is reported as dead.",
       "The account is only used for `https://www.googleapis.com/auth/firebase.messaging`, at Google's own addresses, " +
         "whatever `token_uri` says.",
     ],
@@ -92,6 +93,7 @@ class Fcm implements Notifier {
   readonly #token;
   readonly #newId;
   #read: Account | undefined;
+  #hasRung = false;
 
   constructor(fields: Options, { clock, network, newId }: ProviderDependencies) {
     this.#options = fields;
@@ -110,7 +112,9 @@ class Fcm implements Notifier {
     // What Android gets, and what Apple's service gets of it.
     assertFits(JSON.stringify(message.data), MAX_BYTES);
     assertFits(JSON.stringify({ ...message.apns.payload, ...message.data }), MAX_BYTES);
-    return { id: await this.#send({ message: { token: to.reveal(), ...message } }, signal) };
+    const id = await this.#send({ message: { token: to.reveal(), ...message } }, signal);
+    this.#hasRung = true;
+    return { id };
   }
 
   /** A dry run to a topic that nobody has: Google judges key, rights and project, and reaches no device. */
@@ -146,7 +150,7 @@ class Fcm implements Notifier {
       signal,
     });
     const id = acceptedId(answer);
-    if (id === undefined) throw ringError(answer);
+    if (id === undefined) throw ringError(answer, this.#hasRung);
     return id;
   }
 

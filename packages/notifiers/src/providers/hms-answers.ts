@@ -77,6 +77,9 @@ export const ACCESS_TOKEN_REFUSED: ReadonlySet<string> = new Set(["80200001", "8
 /** Huawei has nothing against a message to this token but the token. */
 export const TOKEN_REFUSED: ReadonlySet<string> = new Set(["80100000", "80300007"]);
 
+/** What a wrong `client_id` is told of every token. */
+const OF_ANOTHER_APP: ReadonlySet<string> = new Set(["80300007", "80300017", "80300028"]);
+
 /** Huawei's id of the request that it took; `undefined` for every other answer. */
 export function acceptedId({ status, json }: VendorAnswer): string | undefined {
   const { data } = answerSchema.safeParse(json);
@@ -85,14 +88,14 @@ export function acceptedId({ status, json }: VendorAnswer): string | undefined {
 
 /**
  * Why a message was not taken; answers that nobody documents go by their status. `hasRung`: whether Huawei ever took one
- * of this record. Before that, "all tokens invalid" says most likely that the record is of another app than the token, and
- * a device must not be forgotten for it.
+ * of this record. Before that, "all tokens invalid" and "of another app" say most likely that the record is of another app
+ * than the token, and a device must not be forgotten for it.
  */
 export function ringError(answer: VendorAnswer, hasRung: boolean): RingError {
   const { status, retryAfterMs } = answer;
   const { data } = answerSchema.safeParse(answer.json);
   const code = data?.code ?? String(status);
-  const known = code === "80300007" && !hasRung ? unknownApp : MEANINGS[code];
+  const known = !hasRung && OF_ANOTHER_APP.has(code) ? unknownApp : MEANINGS[code];
   const { kind, message } = known ?? byStatus(status, data !== undefined);
   // A page with the status 200 comes from something between the mesh and Huawei.
   return new RingError(kind, message, { code, retryAfterMs, mayHaveRung: status < 400 && !data });

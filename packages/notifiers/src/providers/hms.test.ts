@@ -51,8 +51,8 @@ const under: NotifierUnderTest<HmsDouble> = {
     row("80300008", "too large", "too_big"),
     row("80300010", "the number of tokens", "bad_request"),
     row("80300011", "no right to this urgency", "bad_request"),
-    row("80300017", "a token of another app", "dead_token", /another app/),
-    row("80300028", "a token of another app, too", "dead_token", /another app/),
+    row("80300017", "a token of another app, before Huawei took anything", "bad_credential", /`client_id`/),
+    row("80300028", "a token of another app, too", "bad_credential", /`client_id`/),
     row("80300029", "test messages", "quota"),
     row("80300030", "test messages, too", "quota"),
     row("80300037", "an app that is blocked", "bad_credential", /blocked/),
@@ -153,14 +153,18 @@ describe("hms", () => {
       expect(double.server.requests.find(isMessage)?.json).not.toHaveProperty("message.android.notification");
     }));
 
-  it("calls a token dead once Huawei has taken another of the same app", () =>
-    onNotifierStage(under, async ({ ring, notifier, request }) => {
-      await ring();
-      const failure = await notifier
-        .ring(request({ approval: "ask" }), new Secret("gone"), new AbortController().signal)
-        .catch((error: unknown) => error);
-      expect(failure).toMatchObject({ kind: "dead_token", code: "80300007" });
-    }));
+  it.each(["80300007", "80300017", "80300028"])(
+    "calls a token dead for %s once Huawei has taken another of the same app",
+    (code) =>
+      onNotifierStage(under, async ({ ring, notifier, request, double }) => {
+        await ring();
+        double.server.answerNext(hmsAnswer(code), isMessage);
+        const failure = await notifier
+          .ring(request({ approval: "ask" }), new Secret("gone"), new AbortController().signal)
+          .catch((error: unknown) => error);
+        expect(failure).toMatchObject({ kind: "dead_token", code });
+      }),
+  );
 
   it("checks with a message that is not delivered, to a token that nobody has, another one every time", () =>
     onNotifierStage(under, async ({ notifier, double }) => {
