@@ -51,6 +51,8 @@ export const lossProfiles: Readonly<Record<string, LossProfile>> = {
   mqtt: { ...MESSAGES, seenWithinMs: 28_000 },
   ably: MESSAGES,
   pubnub: { ...MESSAGES, seenWithinMs: 25_000 },
+  /** Pusher looks after a minute of silence; its cache channel keeps the last event. */
+  pusher: { ...MESSAGES, seenWithinMs: 75_000 },
   /** Nothing is kept for a participant that is not there. */
   livekit: { ...MESSAGES, seenWithinMs: 20_000, holdsTask: false, repeatsTask: false },
 };

@@ -1,0 +1,9 @@
+export type { ClientEvent as PusherClientEvent } from "./connection.ts";
+export {
+  PUSHER_REFUSALS,
+  type PusherApp,
+  type PusherDouble,
+  type PusherDoubleOptions,
+  type PusherRefusal,
+  startPusherDouble,
+} from "./server.ts";
