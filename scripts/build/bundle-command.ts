@@ -8,7 +8,7 @@ import { licensesOf } from "./licenses.ts";
 import { importedBy, joinStart } from "./one-start-file.ts";
 
 /** Resolved from where `leafmesh` is installed: the operator may bring another version of an optional provider's client. */
-const external = ["mqtt", "ably", "pubnub", "livekit-server-sdk", "@livekit/rtc-node"];
+const external = ["mqtt", "ably", "pubnub", "pusher-js", "livekit-server-sdk", "@livekit/rtc-node"];
 
 /** What `leafmesh run` loads before it is ready, and what reads the command line of every other command. */
 const MAIN = "src/main.ts";

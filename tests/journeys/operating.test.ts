@@ -220,7 +220,7 @@ describe("the files of a mesh", () => {
       expect.arrayContaining(["direct", "mqtt"]),
     );
     expect(providers.rooms.map(({ provider }: { provider: string }) => provider)).toEqual(
-      expect.arrayContaining(["leafmesh", "room", "mqtt", "ably", "pubnub", "livekit"]),
+      expect.arrayContaining(["leafmesh", "room", "mqtt", "ably", "pubnub", "pusher", "livekit"]),
     );
   });
 

@@ -15,7 +15,7 @@ describe.each(everyTransport)("over $name", ({ open }) => {
 
   beforeAll(async () => {
     [transport, model] = await Promise.all([open(), startObedientModel()]);
-    mesh = await startMesh({ yaml: yamlForScenes(transport, model) });
+    mesh = await startMesh({ yaml: yamlForScenes(transport, model), port: transport.port });
   });
 
   afterEach(async () => {

@@ -22,7 +22,7 @@ export interface MeshOptions {
   readonly env?: Record<string, string>;
   /** Reuse a folder, to start again on what an earlier process left. */
   readonly folder?: string;
-  readonly port?: number;
+  readonly port?: number | undefined;
   readonly args?: readonly string[];
   readonly key?: string;
   /** Vendors of push services that are played in this process. */

@@ -2,9 +2,11 @@
  * The two ways that need no account: the built-in room with the direct notifier, and one MQTT broker for both; and rooms
  * of providers whose doubles take the vendor's own client, where the device is rung over its socket to the mesh.
  */
+import { type AddressInfo, createServer } from "node:net";
 import { startAblyDouble } from "@leafmesh/testkit/ably";
 import { livekitAvailable, startLiveKit } from "@leafmesh/testkit/livekit";
 import { startPubNubDouble } from "@leafmesh/testkit/pubnub";
+import { startPusherDouble } from "@leafmesh/testkit/pusher";
 import { type DeviceOptions, startDevice, startMqttDevice } from "./device.ts";
 import { type Broker, startBroker } from "./mosquitto.ts";
 import type { RunningProcess } from "./process.ts";
@@ -17,6 +19,8 @@ export interface Transport {
   readonly block: string;
   /** What a request carries for this device. */
   device(id?: string): { id: string; push_token: string };
+  /** Where the mesh has to listen, when it must have said so before it starts. */
+  readonly port?: number;
   /** A simulated device that is rung this way. */
   start(meshUrl: string, options?: DeviceOptions): Promise<RunningProcess>;
   close(): Promise<void>;
@@ -102,6 +106,32 @@ export async function pubnub(): Promise<Transport> {
   };
 }
 
+/** Rooms on Pusher Channels, which the double plays. Devices call the mesh back at its public address. */
+export async function pusher(): Promise<Transport> {
+  const double = await startPusherDouble({ lossSeenMs: 1_000 });
+  const { appId, key, secret } = double.app;
+  const port = await freePort();
+  const rung = await direct();
+  return {
+    ...rung,
+    name: "Pusher",
+    port,
+    connections:
+      `server: { public_url: "http://127.0.0.1:${port}" }\n${rung.connections}  rooms: { provider: pusher, ` +
+      `app_id: "${appId}", key: "${key}", secret: "${secret}", cluster: "${double.host}" }\n`,
+    block: "connection: phones, room: rooms",
+    close: () => double.close(),
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
 /** Rooms on a real LiveKit server. */
 export async function livekit(): Promise<Transport> {
   const server = await startLiveKit();
@@ -131,6 +161,7 @@ export const everyTransport = [
   { name: "Mosquitto", open: () => mqtt() },
   { name: "Ably", open: () => ably() },
   { name: "PubNub", open: () => pubnub() },
+  { name: "Pusher", open: () => pusher() },
   ...(livekitAvailable() ? [{ name: "LiveKit", open: () => livekit() }] : []),
 ];
 

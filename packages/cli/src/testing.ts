@@ -54,3 +54,11 @@ export {
   type VendorServer,
   type VendorServerOptions,
 } from "@leafmesh/testkit/notifiers";
+export {
+  PUSHER_REFUSALS,
+  type PusherApp,
+  type PusherDouble,
+  type PusherDoubleOptions,
+  type PusherRefusal,
+  startPusherDouble,
+} from "@leafmesh/testkit/pusher";

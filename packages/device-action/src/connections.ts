@@ -10,7 +10,7 @@ import type {
   RingLinks,
 } from "@leafmesh/notifiers/contract";
 import type { Clock, Logger, Network, NewId, Secret } from "@leafmesh/protocol";
-import type { RoomDefinition, RoomProvider } from "@leafmesh/rooms/contract";
+import type { RoomCallbacks, RoomDefinition, RoomProvider } from "@leafmesh/rooms/contract";
 
 /** The room provider of an agent that names no `room`. */
 export const BUILT_IN_ROOMS = "leafmesh";
@@ -68,6 +68,8 @@ export interface ConnectionPoolOptions {
   readonly publicUrl?: string | undefined;
   /** Where rings wait for people who follow a link; left out where nobody is rung. */
   readonly links?: RingLinks | undefined;
+  /** Where devices ask this process to vouch for them; left out where nobody is rung. */
+  readonly callbacks?: RoomCallbacks | undefined;
   /** Where a test plays the vendors. */
   readonly network?: Network | undefined;
 }
@@ -166,14 +168,14 @@ class Pool implements ConnectionPool {
     return this.#state === "closed" ? undefined : this.#options.mesh.connections.get(name);
   }
 
-  #dependencies(record: string | null): ProviderDependencies {
-    const { clock, logger, newId, publicUrl, links, network } = this.#options;
+  #dependencies(record: string | null): ProviderDependencies & { readonly callbacks?: RoomCallbacks | undefined } {
+    const { clock, logger, newId, publicUrl, links, callbacks, network } = this.#options;
     let scope = this.#scopes.get(record);
     if (!scope) {
       scope = new Scope();
       this.#scopes.set(record, scope);
     }
-    return { clock, logger, newId, scope, publicUrl, links, network };
+    return { clock, logger, newId, scope, publicUrl, links, callbacks, network };
   }
 
   async #check(

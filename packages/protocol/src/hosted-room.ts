@@ -42,3 +42,22 @@ function parsed<Schema extends z.ZodType>(schema: Schema, text: string): z.outpu
     return undefined;
   }
 }
+
+/**
+ * What a device asks of the mesh itself, with the room's token as a bearer, where the provider lets a client into a channel
+ * only on the mesh's signature for this very connection (Pusher); and how it says that the person did not allow it.
+ */
+export const roomCallbackSchema = z.union([
+  z.strictObject({
+    socket_id: z.string().regex(/^\d{1,20}\.\d{1,20}$/),
+    channel_name: z.string().min(1).max(164),
+    /** Made by the device for its stay: the same after a lost link, another for whoever else holds the ring. */
+    seat: z.uuid(),
+  }),
+  z.strictObject({ refuse: z.literal("not_allowed") }),
+]);
+export type RoomCallback = z.infer<typeof roomCallbackSchema>;
+
+/** The mesh's signature, to be handed on to the provider as it is. */
+export const roomVoucherSchema = z.object({ auth: z.string().min(1).max(1_024), channel_data: z.string().max(2_048) });
+export type RoomVoucher = z.infer<typeof roomVoucherSchema>;

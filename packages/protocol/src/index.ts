@@ -76,8 +76,12 @@ export {
   parseFromDevice,
   parseFromMesh,
   parseRoomMember,
+  type RoomCallback,
   type RoomClosed,
   type RoomMember,
+  type RoomVoucher,
+  roomCallbackSchema,
+  roomVoucherSchema,
 } from "./hosted-room.ts";
 export {
   type AskView,

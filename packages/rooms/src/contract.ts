@@ -11,6 +11,8 @@ import type {
   JoinInfo,
   Logger,
   NewId,
+  RoomCallback,
+  RoomVoucher,
   TaskEnvelope,
 } from "@leafmesh/protocol";
 import type * as z from "zod";
@@ -31,6 +33,25 @@ export interface ProviderDependencies {
   readonly scope: ConnectionScope;
   /** `server.public_url` of the mesh, without a trailing slash. */
   readonly publicUrl?: string | undefined;
+  /** Left out where no device can reach the mesh: where a mesh is only checked. */
+  readonly callbacks?: RoomCallbacks | undefined;
+}
+
+/** What a device of a room asked of the mesh itself. Not yet known to come from it: that is what the token is for. */
+export interface CallbackRequest {
+  readonly token: string | undefined;
+  readonly callback: RoomCallback;
+}
+
+export type CallbackAnswer =
+  | { readonly status: "vouched"; readonly voucher: RoomVoucher }
+  | { readonly status: "noted" }
+  | { readonly status: "bad_token" | "over" | "taken" | "wrong_channel" };
+
+/** A route of the mesh for one room, where the provider wants the mesh to vouch for each connection of a device. */
+export interface RoomCallbacks {
+  /** Serves until `close`. `undefined` when devices cannot reach this process. `answer` may not throw. */
+  serve(answer: (request: CallbackRequest) => CallbackAnswer): { readonly url: string; close(): void } | undefined;
 }
 
 /** A request for one room: one ask, one device, one task. */

@@ -10,5 +10,6 @@ export const vendorRooms: Readonly<Record<string, () => Promise<RoomDefinition>>
   mqtt: async () => (await import("./providers/mqtt.ts")).mqttRoom,
   ably: async () => (await import("./providers/ably.ts")).ablyRoom,
   pubnub: async () => (await import("./providers/pubnub.ts")).pubnubRoom,
+  pusher: async () => (await import("./providers/pusher.ts")).pusherRoom,
   livekit: async () => (await import("./providers/livekit.ts")).livekitRoom,
 };

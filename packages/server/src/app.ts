@@ -13,6 +13,7 @@ import { deviceToolRoutes } from "./routes/device-tools.ts";
 import { linkRoutes } from "./routes/links.ts";
 import { meshRoutes } from "./routes/mesh.ts";
 import { operationRoutes } from "./routes/operations.ts";
+import { roomCallbackRoutes } from "./routes/room-callbacks.ts";
 import { runRoutes } from "./routes/runs.ts";
 import { sessionRoutes } from "./routes/sessions.ts";
 import { toolRoutes } from "./routes/tools.ts";
@@ -41,6 +42,7 @@ export function createApi(dependencies: ApiDependencies): Api {
     ...runRoutes(dependencies, streams),
     ...askRoutes(dependencies),
     ...linkRoutes(dependencies),
+    ...roomCallbackRoutes(dependencies),
     ...operationRoutes(dependencies, () => {
       document ??= describeRoutes(routes, dependencies.version, settings.apiKeys.length > 0);
       return document;

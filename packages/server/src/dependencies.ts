@@ -1,7 +1,8 @@
 /** What the API stands on, handed in by whoever assembles the mesh. */
 import type { Backend, Engine, Mesh } from "@leafmesh/core";
 import type { Uploads } from "@leafmesh/core/uploads";
-import type { AskView, Clock, Logger, MeshKey } from "@leafmesh/protocol";
+import type { AskView, Clock, Logger, MeshKey, RoomCallback } from "@leafmesh/protocol";
+import type { RoomCallbackAnswer } from "./routes/room-callbacks.ts";
 
 /** Reading asks needs the store alone; cancelling one needs the process that drives it. */
 export interface AskControl {
@@ -26,6 +27,12 @@ export interface LinkControl {
   >;
 }
 
+/** Rooms of this process whose devices ask the mesh to vouch for them. */
+export interface RoomCallbackControl {
+  /** `undefined`: no such room, or not any more. */
+  answer(id: string, token: string | undefined, callback: RoomCallback): RoomCallbackAnswer | undefined;
+}
+
 export interface ApiDependencies {
   /** The mesh in force; changes when mesh.yaml is reloaded. */
   mesh(): Mesh;
@@ -34,6 +41,7 @@ export interface ApiDependencies {
   readonly asks: AskControl;
   readonly uploads: Uploads;
   readonly links: LinkControl;
+  readonly roomCallbacks: RoomCallbackControl;
   /** The program of the page behind such a link: an ES module without imports. */
   joinPageScript(): Promise<string>;
   /** Keys by which devices recognise this mesh's rings. */

@@ -15,7 +15,7 @@ import { createEmbeddedBackend } from "@leafmesh/core/storage/embedded";
 import { createUploads } from "@leafmesh/core/uploads";
 import { type Clock, type Logger, randomId, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
 import { createApi } from "./app.ts";
-import type { AskControl } from "./dependencies.ts";
+import type { AskControl, RoomCallbackControl } from "./dependencies.ts";
 import { type Listening, listen } from "./listen.ts";
 
 /** What a test leaves open is not worth waiting for. */
@@ -104,6 +104,7 @@ export interface TestServerOptions {
   /** Migrated; a store of its own in memory unless given. Closed with the server. */
   readonly backend?: Backend;
   readonly logger?: Logger;
+  readonly roomCallbacks?: RoomCallbackControl;
 }
 
 async function memoryBackend(clock: Clock): Promise<Backend> {
@@ -162,6 +163,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     asks,
     uploads,
     links: { look: async () => ({ state: "unknown" }), open: async () => ({ state: "unknown" }) },
+    roomCallbacks: options.roomCallbacks ?? { answer: () => undefined },
     joinPageScript: async () => "export {};",
     meshKeys: [{ kid: "k", kty: "OKP", crv: "Ed25519", x: "x" }],
     clock,

@@ -21,6 +21,7 @@ import {
   systemClock,
 } from "@leafmesh/protocol";
 import { connectUrlOf, createRoomService } from "@leafmesh/room-service";
+import { createRoomCallbackHub } from "@leafmesh/rooms";
 import { createApi, isLoopback, type Listening, listen, type MountedService } from "@leafmesh/server";
 import { EXIT } from "../context.ts";
 import { CommandFailure } from "../failure.ts";
@@ -106,6 +107,7 @@ async function assemble(
   const ringer = peerRings ?? hub;
   const linkHub = createRingLinkHub({ clock });
   const joinLinks = createJoinLinks(linkHub, backend.peers, clock, newId);
+  const roomCallbacks = createRoomCallbackHub({ newId: randomId, address: addresses.publicUrl });
   const roomService = createRoomService({
     connectUrl: () => connectUrlOf(addresses.publicUrl() ?? localUrl()),
     clock,
@@ -130,6 +132,7 @@ async function assemble(
       newId: randomId,
       publicUrl: of.server.publicUrl,
       links: linkHub,
+      callbacks: roomCallbacks,
       network: options.network,
     });
     pools.set(of, pool);
@@ -175,6 +178,7 @@ async function assemble(
     },
     uploads,
     links: joinLinks,
+    roomCallbacks,
     joinPageScript: async () => (await import("./join-page-script.ts")).joinPageScript(),
     meshKeys: [signer.key],
     clock,

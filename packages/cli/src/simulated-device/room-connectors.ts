@@ -3,8 +3,9 @@ import type { Connector } from "@leafmesh/device";
 import { ablyConnector } from "@leafmesh/device/ably";
 import { livekitConnector } from "@leafmesh/device/livekit";
 import { pubnubConnector } from "@leafmesh/device/pubnub";
+import { pusherConnector } from "@leafmesh/device/pusher";
 
 /** Their libraries are imported when the first ring for them comes. */
 export function vendorConnectors(): readonly Connector[] {
-  return [ablyConnector(), pubnubConnector(), livekitConnector()];
+  return [ablyConnector(), pubnubConnector(), pusherConnector(), livekitConnector()];
 }
