@@ -1,13 +1,8 @@
 /** One client on the double's socket: Pusher protocol 7. */
 import type { WebSocket } from "ws";
 import { Channels, type Subscriber } from "./channels.ts";
+import { type ClientEvent, clientEventMessage, MAX_DATA_BYTES, type PusherFault } from "./protocol.ts";
 import { isVouched, type PusherApp } from "./signatures.ts";
-
-/** As Pusher tells it over the socket. */
-export interface PusherFault {
-  readonly code: number | null;
-  readonly message: string;
-}
 
 export interface ConnectionRules {
   readonly app: PusherApp;
@@ -19,14 +14,6 @@ export interface ConnectionRules {
   onEnd(): void;
 }
 
-export interface ClientEvent {
-  readonly channel: string;
-  readonly name: string;
-  readonly data: unknown;
-  readonly userId: string | undefined;
-}
-
-export const MAX_DATA_BYTES = 10_240;
 const MAX_USER_ID_CHARACTERS = 128;
 const CLIENT_EVENTS_PER_SECOND = 10;
 const CLIENT_EVENTS_OFF: PusherFault = {
@@ -157,11 +144,6 @@ export class Connection implements Subscriber {
     this.#rules.onClientEvent({ channel, name, data, userId });
     channels.relay(channel, clientEventMessage({ channel, name, data, userId }), this);
   }
-}
-
-/** The sender's id is Pusher's word. */
-export function clientEventMessage({ channel, name, data, userId }: ClientEvent): object {
-  return { event: name, channel, data, ...(userId === undefined ? {} : { user_id: userId }) };
 }
 
 function parsed(text: string): Readonly<Record<string, unknown>> | undefined {

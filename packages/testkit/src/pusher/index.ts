@@ -1,4 +1,4 @@
-export type { ClientEvent as PusherClientEvent } from "./connection.ts";
+export type { ClientEvent as PusherClientEvent } from "./protocol.ts";
 export {
   PUSHER_REFUSALS,
   type PusherApp,

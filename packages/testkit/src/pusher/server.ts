@@ -8,7 +8,8 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
 import { Channels } from "./channels.ts";
-import { type ClientEvent, Connection, clientEventMessage, MAX_DATA_BYTES, type PusherFault } from "./connection.ts";
+import { Connection } from "./connection.ts";
+import { type ClientEvent, clientEventMessage, MAX_DATA_BYTES, type PusherFault } from "./protocol.ts";
 import { type PusherApp, requestFault } from "./signatures.ts";
 
 export type { PusherApp } from "./signatures.ts";
