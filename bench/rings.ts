@@ -8,6 +8,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { startChild } from "./lib/child.ts";
+import { installPeers } from "./lib/install-peers.ts";
 import { calm, canPin, describeMachine } from "./lib/machine.ts";
 import { median, round, spread } from "./lib/statistics.ts";
 import { markdownTable } from "./lib/table.ts";
@@ -50,6 +51,7 @@ export async function run(args: readonly string[]): Promise<void> {
   if (values.help) return console.log(USAGE);
   const names = values.only.split(",").filter((name): name is VendorName => Object.hasOwn(vendors, name));
   if (names.length === 0) throw new Error(`--only ${values.only}: ${USAGE}`);
+  if (names.includes("fcm")) installPeers();
   const rows: Row[] = names.flatMap((vendor) =>
     values["at-once"]
       .split(",")

@@ -9,7 +9,7 @@ export function installPeers(): void {
   const lock = join(folder, "pnpm-lock.yaml");
   const installed = join(folder, "node_modules/.modules.yaml");
   if (existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs) return;
-  console.error("bench: installing the peers (about 280 MB)…");
+  console.error("bench: installing the peers (about 340 MB)…");
   const { packageManager } = JSON.parse(readFileSync(resolve(folder, "../../package.json"), "utf8"));
   const args = ["-y", "-p", packageManager, "pnpm", "install", "--frozen-lockfile", "--reporter=append-only"];
   const result = spawnSync("npx", args, {

@@ -3,7 +3,7 @@ import { generateKeyPairSync, type KeyObject } from "node:crypto";
 import { vendorNotifiers } from "@leafmesh/notifiers";
 import type { Notifier } from "@leafmesh/notifiers/contract";
 import { type Network, type Ring, randomId, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
-import { startApns, startPusherBeams } from "@leafmesh/testkit/notifiers";
+import { startApns, startFcm, startPusherBeams } from "@leafmesh/testkit/notifiers";
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
 
 /** Plain data: it goes to another process. */
@@ -29,6 +29,49 @@ const TTL_MS = 60_000;
 const COLLAPSE_KEY = "ask_0123456789abcdefghijklmnopq";
 
 export const vendors = {
+  fcm: {
+    peerName: "firebase-admin",
+    async play() {
+      const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+      const [projectId, pushToken] = ["my-app-1a2b3", `the-token-of-a-phone:${"a".repeat(120)}`];
+      const serviceAccount = JSON.stringify({
+        type: "service_account",
+        project_id: projectId,
+        private_key_id: "the-id-of-the-key",
+        private_key: privateKey.export({ type: "pkcs8", format: "pem" }),
+        client_email: "mesh@my-app-1a2b3.iam.gserviceaccount.com",
+      });
+      const double = await startFcm(systemClock, { serviceAccount, projectId, tokens: { [pushToken]: "there" } });
+      return { double, pushToken, record: { service_account: serviceAccount } };
+    },
+    async peer({ record: { service_account = "" }, pushToken }) {
+      const { firebaseMessaging } = await import("./firebase-admin.ts");
+      const messaging = firebaseMessaging(service_account);
+      return {
+        async ring() {
+          const { body } = aRing();
+          const shown = { title: "bench", body: "Allow this connection?" };
+          const expiration = String(Math.ceil((Date.now() + TTL_MS) / 1000));
+          await messaging.send({
+            token: pushToken,
+            data: { leafmesh: body, ...shown },
+            android: { priority: "HIGH", ttl: TTL_MS, collapseKey: COLLAPSE_KEY },
+            apns: {
+              headers: {
+                "apns-push-type": "alert",
+                "apns-priority": "10",
+                "apns-expiration": expiration,
+                "apns-collapse-id": COLLAPSE_KEY,
+              },
+              payload: { aps: { alert: shown, category: "LEAF_ALLOW", sound: "default" } },
+            },
+            webpush: { headers: { TTL: String(TTL_MS / 1000), Urgency: "high", Topic: COLLAPSE_KEY } },
+          });
+        },
+        close: async () => {},
+      };
+    },
+  },
   apns: {
     peerName: "@parse/node-apn",
     async play() {
