@@ -1,9 +1,9 @@
 /** The vendors whose doubles are rung: how each is played, and the two that ring it, with the same payload. */
-import { generateKeyPairSync, type KeyObject } from "node:crypto";
+import { createECDH, generateKeyPairSync, type KeyObject } from "node:crypto";
 import { vendorNotifiers } from "@leafmesh/notifiers";
 import type { Notifier } from "@leafmesh/notifiers/contract";
 import { type Network, type Ring, randomId, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
-import { startApns, startFcm, startPusherBeams } from "@leafmesh/testkit/notifiers";
+import { playBrowser, startApns, startFcm, startPusherBeams, startWebPush } from "@leafmesh/testkit/notifiers";
 import type { NotifierDouble } from "@leafmesh/testkit/suites";
 
 /** Plain data: it goes to another process. */
@@ -111,6 +111,33 @@ export const vendors = {
             throw new Error(`not taken: ${failure.status} ${failure.response?.reason} ${failure.error?.message}`);
         },
         close: async () => void (await provider.shutdown()),
+      };
+    },
+  },
+  webpush: {
+    peerName: "web-push",
+    async play() {
+      const vapid = createECDH("prime256v1");
+      const applicationServerKey = vapid.generateKeys("base64url");
+      const browser = playBrowser({ endpoint: "https://web.push.apple.com/phone", applicationServerKey });
+      const double = await startWebPush(systemClock, [browser]);
+      const vapid_private_key = Buffer.from(vapid.getPrivateKey("hex").padStart(64, "0"), "hex").toString("base64url");
+      const record = { vapid_private_key, contact: "mailto:ops@example.com" };
+      return { double, pushToken: browser.subscription, record };
+    },
+    async peer({ record: { vapid_private_key = "", contact = "" }, pushToken }) {
+      const { default: webPush } = await import("web-push");
+      const vapid = createECDH("prime256v1");
+      vapid.setPrivateKey(vapid_private_key, "base64url");
+      const publicKey = vapid.getPublicKey("base64url");
+      const vapidDetails = { subject: contact, publicKey, privateKey: vapid_private_key };
+      const subscription = JSON.parse(pushToken);
+      return {
+        async ring() {
+          const options = { TTL: TTL_MS / 1000, topic: COLLAPSE_KEY, urgency: "high", vapidDetails } as const;
+          await webPush.sendNotification(subscription, aRing().body, options);
+        },
+        close: async () => {},
       };
     },
   },
