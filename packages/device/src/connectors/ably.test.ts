@@ -9,6 +9,7 @@ import {
   startRoomMesh,
   testRoom,
 } from "@leafmesh/testkit/suites";
+import { startTcpProxy } from "@leafmesh/testkit/tcp-proxy";
 import * as ably from "ably";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { DeviceRoomEvent, JoinError } from "../connector.ts";
@@ -21,14 +22,26 @@ const REFUSALS = {
   trouble: { code: 50_000, statusCode: 500, message: "internal" },
 } as const;
 
-testRoom("ably", async (): Promise<RoomServiceUnderTest> => {
+async function start(): Promise<RoomServiceUnderTest> {
   const double = await startAblyDouble({ remainPresentMs: 150 });
+  const between = await startTcpProxy(Number(double.endpoint.split(":")[1]));
+  const record = { api_key: double.key, endpoint: `127.0.0.1:${between.port}` };
   return {
     definition: ablyRoom,
-    record: { api_key: double.key, endpoint: double.endpoint },
+    record,
     secrets: [double.key.split(":")[1] ?? ""],
     connector: () => ablyConnector({ ably }),
     cut: ({ join }, how) => double.cut(join.params?.client ?? "", how),
+    restore: ({ join }) => double.restore(join.params?.client ?? ""),
+    stall() {
+      between.set({ stallUp: true, stallDown: true });
+      return () => between.set({ stallUp: false, stallDown: false });
+    },
+    refuseCheck(how) {
+      if (how === "failing") return { ...record, api_key: `${double.key}-not` };
+      between.block();
+      return record;
+    },
     inject: ({ join }, from, data) =>
       double.inject(join.room, {
         clientId: from === "device" ? (join.params?.client ?? "") : "intruder",
@@ -41,8 +54,19 @@ testRoom("ably", async (): Promise<RoomServiceUnderTest> => {
       return () => double.refuse(at, undefined);
     },
     tasksTaken: () => double.published.filter(({ data }) => String(data).startsWith('{"type":"task"')).length,
-    close: () => double.close(),
+    async close() {
+      await between.stop();
+      await double.close();
+    },
   };
+}
+
+testRoom("ably", start, {
+  cannot: {
+    repeat: "Ably itself takes a message with an id that it had only once",
+    expire: "a token ends in seconds of real time, as the connector's own tests show",
+    end: "Ably ends no channel; a connection that it refuses is in the connector's own tests",
+  },
 });
 
 async function world(options: AblyDoubleOptions = {}): Promise<{ double: AblyDouble; mesh: RoomMesh }> {

@@ -1,6 +1,7 @@
 import { pubnubRoom } from "@leafmesh/rooms";
 import { PUBNUB_REFUSALS, startPubNubDouble } from "@leafmesh/testkit/pubnub";
 import { patient, type RoomServiceUnderTest, startRoomMesh, testRoom } from "@leafmesh/testkit/suites";
+import { startTcpProxy } from "@leafmesh/testkit/tcp-proxy";
 import PubNub from "pubnub";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { JoinError } from "../connector.ts";
@@ -21,15 +22,31 @@ testRoom(
   "pubnub",
   async (): Promise<RoomServiceUnderTest> => {
     const double = await startPubNubDouble({ presenceTimeoutMs: 150 });
+    const between = await startTcpProxy(Number(double.origin.split(":")[1]));
+    const record = { ...recordOf(double), origin: `127.0.0.1:${between.port}` };
     return {
       definition: pubnubRoom,
-      record: recordOf(double),
+      record,
       secrets: [double.keys.secretKey],
       connector: () => pubnubConnector({ pubnub: PubNub }),
       cut({ join }, how) {
         const user = join.params?.user ?? "";
         double.cut(user);
         if (!how?.forGood) setTimeout(() => double.restore(user), 50);
+      },
+      restore: ({ join }) => double.restore(join.params?.user ?? ""),
+      async repeat({ join }) {
+        const last = double.published.findLast(({ channel }) => channel === `${join.room}.up`);
+        if (last) double.inject(last.channel, last.publisher, last.payload);
+      },
+      stall() {
+        between.set({ stallUp: true, stallDown: true });
+        return () => between.set({ stallUp: false, stallDown: false });
+      },
+      refuseCheck(how) {
+        if (how === "failing") return { ...record, secret_key: "sec-c-another" };
+        between.block();
+        return record;
       },
       inject: ({ join }, from, text) =>
         double.inject(`${join.room}.up`, from === "device" ? (join.params?.user ?? "") : "intruder", {
@@ -45,11 +62,16 @@ testRoom(
       },
       tasksTaken: () =>
         double.published.filter(({ payload }) => JSON.stringify(payload).includes('"type":"task"')).length,
-      close: () => double.close(),
+      async close() {
+        await between.stop();
+        await double.close();
+      },
     };
   },
   {
     cannot: {
+      expire: "PubNub counts a token's life in whole minutes of real time",
+      end: "PubNub ends no channel",
       tooLarge: "PubNub takes no message over 32 KiB, which is less than the largest envelope",
     },
   },

@@ -46,6 +46,8 @@ export interface AblyDouble {
   refuse(phase: AblyPhase, error: AblyError | undefined): void;
   /** Cuts the connections of a client without a word. With `forGood` it cannot come back. */
   cut(clientId: string, how?: { readonly forGood: boolean }): void;
+  /** After a cut for good: the client may connect again. */
+  restore(clientId: string): void;
   /** Client ids that are connected now. */
   readonly connected: readonly string[];
   /** Messages taken, in order. */
@@ -173,6 +175,7 @@ export async function startAblyDouble(options: AblyDoubleOptions = {}): Promise<
       for (const client of clients.values())
         if (client.identity.clientId === clientId) client.cut(how?.forGood === true);
     },
+    restore: (clientId) => void gone.delete(clientId),
     get connected() {
       return [...clients.values()].flatMap(({ identity, isConnected }) =>
         isConnected ? (identity.clientId ?? []) : [],
