@@ -44,6 +44,12 @@ const services: readonly Service[] = [
     debianPackages: ["chromium"],
   },
   {
+    name: "Firefox",
+    usedFor: "web push in a browser",
+    commands: ["firefox-esr"],
+    debianPackages: ["firefox-esr"],
+  },
+  {
     name: "PostgreSQL",
     usedFor: "the shared store and several mesh processes",
     commands: ["initdb", "postgres"],
