@@ -6,10 +6,13 @@ import { startTcpProxy, type TcpProxy } from "@leafmesh/testkit/tcp-proxy";
 import { createDevices } from "../../../testing/conformance/devices.ts";
 import { intrudeOverSocket } from "../../../testing/conformance/intruder.ts";
 import { watched } from "../../../testing/conformance/opened-rooms.ts";
+import { startRefusingFront } from "../../../testing/conformance/refusing-front.ts";
 import { shiftedClock } from "../../../testing/conformance/shifted-clock.ts";
 import { socketLink } from "../../../testing/conformance/socket-link.ts";
 
 const KEY = "the-mesh-key-of-the-room-service";
+/** How a service refuses to open a room. */
+const STATUS: Readonly<Record<string, number>> = { bad_credential: 401, plan_limit: 402, rate: 429 };
 const headers = { authorization: `Bearer ${KEY}` };
 
 /** Devices do not pass the proxy, which lies between the mesh and its service. */
@@ -22,7 +25,8 @@ async function start(): Promise<RoomServiceUnderTest> {
       return proxy && `http://127.0.0.1:${proxy.port}`;
     },
   });
-  const between = await startTcpProxy(Number(new URL(server.url).port));
+  const front = await startRefusingFront(Number(new URL(server.url).port));
+  const between = await startTcpProxy(front.port);
   proxy = between;
   const around = <Join extends Ring["join"]>(join: Join): Join => ({
     ...join,
@@ -49,7 +53,12 @@ async function start(): Promise<RoomServiceUnderTest> {
       between.set({ stallUp: true, stallDown: true });
       return () => between.set({ stallUp: false, stallDown: false });
     },
-    refuse: () => undefined,
+    refuse(phase, how) {
+      const status = phase === "open" ? STATUS[how] : undefined;
+      if (status === undefined) return undefined;
+      front.refuse(status);
+      return () => front.refuse(undefined);
+    },
     refuseCheck(how) {
       if (how === "failing") return { ...record, api_key: "another-key" };
       between.block();
@@ -59,6 +68,7 @@ async function start(): Promise<RoomServiceUnderTest> {
     async close() {
       await devices.close();
       await between.stop();
+      await front.close();
       await server.close();
     },
   };
