@@ -66,15 +66,29 @@ const MEANINGS: Readonly<Record<string, Meaning>> = {
   PayloadEmpty: ours("it has no payload"),
 };
 
+/** What the same answers most likely mean before Apple ever took a notification of the record. */
+const FIRST_MEANINGS: Readonly<Record<string, Meaning>> = {
+  BadDeviceToken: refusedKey(
+    "Apple does not know the push token in this environment: most likely `sandbox` is wrong for the build of the app " +
+      "that sent it, or else it belongs to no device.",
+  ),
+  DeviceTokenNotForTopic: refusedKey("The push token belongs to another app: most likely `bundle_id` is wrong."),
+};
+
 /** Apple's id of a notification that it took; `undefined` for every other answer. */
 export function acceptedId({ status, headers }: VendorAnswer): string | undefined {
   return status === 200 ? idSchema.safeParse(headers["apns-id"]).data : undefined;
 }
 
-/** Why a ring was not taken; answers that nobody documents go by their status. */
-export function ringError(answer: VendorAnswer): RingError {
+/**
+ * Why a ring was not taken; answers that nobody documents go by their status. `hasRung`: whether Apple ever took a ring of
+ * this record. Before that, a token of the other environment or of another app says most likely that the record is wrong,
+ * and no device must be forgotten for it.
+ */
+export function ringError(answer: VendorAnswer, hasRung: boolean): RingError {
   const { data } = errorSchema.safeParse(answer.json);
-  const known = data && Object.hasOwn(MEANINGS, data.reason) ? MEANINGS[data.reason] : undefined;
+  const meanings = hasRung ? MEANINGS : { ...MEANINGS, ...FIRST_MEANINGS };
+  const known = data && Object.hasOwn(meanings, data.reason) ? meanings[data.reason] : undefined;
   if (!data || !known) return undocumented(answer);
   const { kind, message } = known;
   const since = kind === "dead_token" ? sinceWhen(data.timestamp) : "";

@@ -83,14 +83,14 @@ const under = {
     { name: "InternalServerError", reply: said(500, "InternalServerError"), expect: { kind: "transient" } },
     { name: "IdleTimeout", reply: said(400, "IdleTimeout"), expect: { kind: "transient", code: "IdleTimeout" } },
     {
-      name: "BadDeviceToken",
+      name: "BadDeviceToken, before Apple took anything",
       reply: said(400, "BadDeviceToken"),
-      expect: { kind: "dead_token", code: "BadDeviceToken", message: /`sandbox` is wrong/ },
+      expect: { kind: "bad_credential", code: "BadDeviceToken", message: /`sandbox` is wrong/ },
     },
     {
-      name: "DeviceTokenNotForTopic",
+      name: "DeviceTokenNotForTopic, before Apple took anything",
       reply: said(400, "DeviceTokenNotForTopic"),
-      expect: { kind: "dead_token", message: /`bundle_id`/ },
+      expect: { kind: "bad_credential", code: "DeviceTokenNotForTopic", message: /`bundle_id`/ },
     },
     {
       name: "Unregistered",
@@ -174,8 +174,9 @@ describe("apns", () => {
     );
   });
 
-  it("tells a token that is gone, with the time, from one of another app", () =>
-    stage(async ({ notifier, request, failure }) => {
+  it("tells a token that is gone, with the time, from one of another app, once Apple has taken one", () =>
+    stage(async ({ notifier, request, ring, failure }) => {
+      await ring();
       const to = (token: string) => failure(notifier.ring(request(), new Secret(token), never));
       expect(await to(GONE_PHONE)).toMatchObject({
         code: "Unregistered",

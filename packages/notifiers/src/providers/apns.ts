@@ -80,7 +80,8 @@ export const apnsNotifier = defineNotifier({
         "service extension can make ready.",
       "`silent` is a background notification with priority 5. iOS delivers about two or three an hour, and none to an " +
         "app that the person has closed by force.",
-      "With the wrong `sandbox`, Apple calls every token bad, and so the ask ends with `dead_token` on devices that are well.",
+      "With a wrong `sandbox`, Apple calls every token bad, and with a wrong `bundle_id` of another app. Until Apple has " +
+        "taken a first ring of the record since the start, such an answer is read so, and no device is reported as dead.",
 
       "Apple takes a new provider token every 20 minutes at most. One is made every 50 minutes and shared by all rings " +
         "of a mesh.",
@@ -105,6 +106,7 @@ class Apns implements Notifier {
   readonly #client;
   readonly #token;
   readonly #closing = new AbortController();
+  #hasRung = false;
 
   constructor(fields: Options, dependencies: ProviderDependencies) {
     this.#options = fields;
@@ -118,6 +120,12 @@ class Apns implements Notifier {
   }
 
   async ring(request: RingRequest, to: Secret, signal: AbortSignal): Promise<RingReceipt> {
+    const receipt = await this.#ring(request, to, signal);
+    this.#hasRung = true;
+    return receipt;
+  }
+
+  async #ring(request: RingRequest, to: Secret, signal: AbortSignal): Promise<RingReceipt> {
     const message = toMessage(request, this.#dependencies.clock.nowMs());
     assertFits(message.payload, MAX_BYTES);
     const deviceToken = to.reveal().toLowerCase();
@@ -176,7 +184,7 @@ class Apns implements Notifier {
       signal,
     });
     const id = acceptedId(answer);
-    if (id === undefined) throw ringError(answer);
+    if (id === undefined) throw ringError(answer, this.#hasRung);
     return id;
   }
 
