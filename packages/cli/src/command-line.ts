@@ -302,10 +302,19 @@ Examples:
     (ask: string, options) => choose(async () => (await import("./commands/asks.ts")).cancelAsk(ask, options, context)),
   );
 
-  const keys = program.command("keys").description("the keys by which devices recognise the mesh");
+  const keys = program
+    .command("keys")
+    .description("the keys by which devices recognise the mesh, and those for web push");
   withApi(
     keys.command("show", { isDefault: true }).description("print the public keys").option("--json", "as JSON"),
   ).action((options) => choose(async () => (await import("./commands/keys.ts")).showKeys(options, context)));
+  keys
+    .command("webpush")
+    .description("make a VAPID key pair for the notifier webpush, and print it")
+    .option("--json", "as JSON")
+    .action((options) =>
+      choose(async () => (await import("./commands/webpush-keys.ts")).webpushKeys(options, context)),
+    );
 
   return program;
 }

@@ -1,3 +1,4 @@
+import { createECDH } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +12,7 @@ import { graph } from "./graph.ts";
 import { newMesh } from "./new.ts";
 import { schema } from "./schema.ts";
 import { validate } from "./validate.ts";
+import { webpushKeys } from "./webpush-keys.ts";
 
 const registry = await providerRegistry();
 
@@ -284,5 +286,34 @@ entry_points:
     expect(await graph({ file: "mesh.yaml" }, context, registry)).toBe(EXIT.invalid);
     expect(written.stdout).toBe("");
     expect(written.stderr).toContain("unknown key");
+  });
+});
+
+describe("keys webpush", () => {
+  test("makes a pair that belongs together and that the notifier takes, another one each time", async () => {
+    const pairs = [0, 1].map(() => {
+      const { context, written } = createContext();
+      expect(webpushKeys({ json: true }, context)).toBe(EXIT.ok);
+      return JSON.parse(written.stdout) as { public_key: string; private_key: string };
+    });
+    for (const { public_key, private_key } of pairs) {
+      const key = createECDH("prime256v1");
+      key.setPrivateKey(private_key, "base64url");
+      expect(key.getPublicKey("base64url")).toBe(public_key);
+      const mesh = `name: m
+agents: { helper: { model: gpt-4o-mini, prompt: Help. } }
+connections: { b: { provider: webpush, vapid_private_key: "${private_key}", contact: "mailto:a@example.com" } }
+`;
+      writeFileSync(join(folder, "mesh.yaml"), mesh);
+      expect(loadMeshFile("mesh.yaml", { registry, env: {}, cwd: folder, knownConnections: new Map() }).ok).toBe(true);
+    }
+    expect(pairs[0]?.private_key).not.toBe(pairs[1]?.private_key);
+  });
+
+  test("says where each of the two goes", () => {
+    const { context, written } = createContext();
+    webpushKeys({}, context);
+    expect(written.stdout).toMatch(/applicationServerKey.*\n {2}[\w-]{87}\n/);
+    expect(written.stdout).toMatch(/VAPID_PRIVATE_KEY=[\w-]{43}\n/);
   });
 });

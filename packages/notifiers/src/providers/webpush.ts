@@ -53,7 +53,7 @@ export const webpushNotifier = defineNotifier({
   },
   docs: {
     setUp: [
-      "Make a VAPID key pair, for instance with `npx web-push generate-vapid-keys`. The private key is `vapid_private_key`.",
+      "Make a VAPID key pair with `leafmesh keys webpush`. The private key is `vapid_private_key`.",
       "In the page, register a service worker and subscribe with the public key: " +
         "`registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: publicKey })`.",
       'Let the worker hand what it gets to the device kit: `event.waitUntil(device.handleRing(event.data.text(), "push"))`.',
