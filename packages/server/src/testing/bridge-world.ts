@@ -163,6 +163,9 @@ async function conversation(place: Place, existing?: string): Promise<BridgeWorl
   return world;
 }
 
+/** Real time for each second of a test's clock: a store elsewhere must not be overtaken by all deadlines at once. */
+const PACE_MS = 10;
+
 /** What `work` comes to, when it waits for time: it gets that from a clock that a test moves, a second at a time. */
 export async function passing<Value>(clock: Clock | undefined, work: Promise<Value>): Promise<Value> {
   if (!clock || !("advance" in clock)) return work;
@@ -171,6 +174,9 @@ export async function passing<Value>(clock: Clock | undefined, work: Promise<Val
     isOver = true;
   };
   work.then(over, over);
-  while (!isOver) await (clock as FakeClock).advance(1_000);
+  while (!isOver) {
+    await (clock as FakeClock).advance(1_000);
+    await new Promise((resolve) => setTimeout(resolve, PACE_MS));
+  }
   return work;
 }
