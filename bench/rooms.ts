@@ -83,7 +83,7 @@ function disposable<Closable extends { close(): Promise<void> }>(closable: Closa
 type Service = Awaited<ReturnType<(typeof services)[string]["open"]>>;
 
 async function measure(
-  { title, room, record, place }: Service,
+  { title, room, record, place, callbacks, publicUrl, pauseMs = PAUSE_MS }: Service,
   folder: string,
   repeats: number,
   asks: number,
@@ -97,16 +97,16 @@ async function measure(
   };
   try {
     const rows: Record<Row, Party> = {
-      ask: await opened(leafmeshAsks({ room, record, bell, folder, signer })),
+      ask: await opened(leafmeshAsks({ room, record, callbacks, publicUrl, bell, folder, signer })),
       rawAsk: await opened(rawAsks(place, bell)),
       echo: await opened(rawEcho(place, bell)),
     };
     const samples: Record<Row, number[][]> = { ask: [], rawAsk: [], echo: [] };
-    for (const party of parties) await timed(party, WARM_UP);
+    for (const party of parties) await timed(party, WARM_UP, pauseMs);
     for (let repeat = 1; repeat <= repeats; repeat++) {
       for (const row of Object.keys(ROWS) as Row[]) {
         await calm();
-        const times = await timed(rows[row], asks);
+        const times = await timed(rows[row], asks, pauseMs);
         samples[row].push(times);
         console.error(`${title}, repeat ${repeat}, ${ROWS[row]}: p50 ${round(summarize(times).p50, 2)} ms`);
       }
@@ -142,10 +142,10 @@ async function startDevice(meshKey: string): Promise<{ bell: RingBell; stop(): P
   };
 }
 
-async function timed(party: Party, asks: number): Promise<number[]> {
+async function timed(party: Party, asks: number, pauseMs: number): Promise<number[]> {
   const times: number[] = [];
   for (let asked = 0; asked < asks; asked++) {
-    await pause(PAUSE_MS);
+    await pause(pauseMs);
     const start = performance.now();
     await party.ask();
     times.push(performance.now() - start);

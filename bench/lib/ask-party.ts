@@ -5,7 +5,7 @@ import { createEmbeddedBackend } from "@leafmesh/core/storage/embedded";
 import { createConnectionPool, createDeviceAction } from "@leafmesh/device-action";
 import type { NotifierDefinition } from "@leafmesh/notifiers/contract";
 import { type RingSigner, randomId, Secret, silentLogger, systemClock } from "@leafmesh/protocol";
-import type { RoomDefinition } from "@leafmesh/rooms/contract";
+import type { RoomCallbacks, RoomDefinition } from "@leafmesh/rooms/contract";
 
 /** One who asks the device, in whatever way; `ask` resolves when the device's answer is there. */
 export interface Party {
@@ -24,6 +24,9 @@ export interface AskPartyOptions {
   /** Holds the store. */
   readonly folder: string;
   readonly signer: RingSigner;
+  /** Where devices call the mesh back, for rooms that need it. */
+  readonly callbacks?: RoomCallbacks | undefined;
+  readonly publicUrl?: string | undefined;
 }
 
 const RUN_MS = 3_600_000;
@@ -37,7 +40,10 @@ export async function deviceActionParty(options: AskPartyOptions): Promise<Party
   const path = `${options.folder}/${randomId("bench")}.db`;
   const backend = createEmbeddedBackend({ path, durable: false, clock, logger: silentLogger });
   await backend.migrate();
-  const pool = createConnectionPool({ mesh, ...definitions, clock, logger: silentLogger, newId: randomId });
+  const pool = createConnectionPool({
+    ...{ mesh, ...definitions, clock, logger: silentLogger, newId: randomId },
+    ...{ callbacks: options.callbacks, publicUrl: options.publicUrl },
+  });
   const deviceAction = createDeviceAction({
     backend,
     devices: { list: async () => [{ id: options.deviceId, pushToken: new Secret(options.pushToken) }] },
@@ -89,6 +95,7 @@ function meshOf(options: AskPartyOptions, registry: Parameters<typeof loadMesh>[
   const text = `
 name: bench
 connections: ${options.connections}
+${options.publicUrl ? `server: { public_url: "${options.publicUrl}" }` : ""}
 agents:
   phone_helper:
     model: gpt-4o-mini

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { defineNotifier } from "@leafmesh/notifiers/contract";
 import type { RingSigner } from "@leafmesh/protocol";
-import type { RoomDefinition } from "@leafmesh/rooms/contract";
+import type { RoomCallbacks, RoomDefinition } from "@leafmesh/rooms/contract";
 import * as z from "zod";
 import { deviceActionParty, type Party } from "../lib/ask-party.ts";
 import { type RawPlace, rawClient } from "./raw.ts";
@@ -14,13 +14,23 @@ export interface LeafmeshOptions {
   readonly room: RoomDefinition;
   /** The room's record, in flow style. */
   readonly record: string;
+  readonly callbacks?: RoomCallbacks | undefined;
+  readonly publicUrl?: string | undefined;
   readonly bell: RingBell;
   readonly folder: string;
   readonly signer: RingSigner;
 }
 
 /** `device_action` with everything behind it. */
-export async function leafmeshAsks({ room, record, bell, folder, signer }: LeafmeshOptions): Promise<Party> {
+export async function leafmeshAsks({
+  room,
+  record,
+  callbacks,
+  publicUrl,
+  bell,
+  folder,
+  signer,
+}: LeafmeshOptions): Promise<Party> {
   const notifier = defineNotifier({
     provider: "bench",
     title: "Bench",
@@ -47,6 +57,8 @@ export async function leafmeshAsks({ room, record, bell, folder, signer }: Leafm
     pushToken: "the-one",
     folder,
     signer,
+    callbacks,
+    publicUrl,
   });
 }
 

@@ -6,6 +6,8 @@ import { Room } from "@livekit/rtc-node";
 import { Realtime, type RealtimeChannel } from "ably";
 import { AccessToken, RoomServiceClient } from "livekit-server-sdk";
 import PubNub from "pubnub";
+import Pusher from "pusher";
+import PusherJs from "pusher-js";
 
 /** What both processes have to know to meet, in JSON. */
 export type RawPlace =
@@ -14,6 +16,11 @@ export type RawPlace =
       readonly provider: "pubnub";
       readonly origin: string;
       readonly keys: { readonly publishKey: string; readonly subscribeKey: string; readonly secretKey: string };
+    }
+  | {
+      readonly provider: "pusher";
+      readonly host: string;
+      readonly app: { readonly appId: string; readonly key: string; readonly secret: string };
     }
   | {
       readonly provider: "livekit";
@@ -39,6 +46,7 @@ export interface RawClient {
 export async function rawClient(place: RawPlace, name: "mesh" | "device"): Promise<RawClient> {
   if (place.provider === "ably") return ablyClient(place, name);
   if (place.provider === "pubnub") return pubnubClient(place, name);
+  if (place.provider === "pusher") return pusherClient(place, name);
   return livekitClient(place, name);
 }
 
@@ -92,6 +100,41 @@ async function pubnubClient({ origin, keys }: RawPlace & { provider: "pubnub" },
       };
     },
     close: async () => client.destroy(),
+  };
+}
+
+// Its declarations and its file do not agree on what a default import is.
+const PusherClient = PusherJs as unknown as typeof PusherJs.default;
+/** A client that disconnects at once takes with it what it has just sent. */
+const LAST_WORDS_MS = 100;
+
+/** Devices answer with events of their own; the mesh sends over HTTP, which no limit of a connection holds for. */
+async function pusherClient({ host, app }: RawPlace & { provider: "pusher" }, name: string): Promise<RawClient> {
+  const [wsHost = "", port = ""] = host.split(":");
+  const server = new Pusher({ ...app, host: wsHost, port, useTLS: false });
+  const client = new PusherClient(app.key, {
+    ...{ cluster: "own", wsHost, wsPort: Number(port), forceTLS: false, enabledTransports: ["ws"] },
+    channelAuthorization: {
+      customHandler: ({ socketId, channelName }, done) => done(null, server.authorizeChannel(socketId, channelName)),
+    },
+  });
+  return {
+    async join(room, heard) {
+      const channel = client.subscribe(`private-${room}`);
+      channel.bind(name === "mesh" ? "client-up" : "down", ({ text }: { text: string }) => heard(text));
+      await new Promise<void>((resolve) => channel.bind("pusher:subscription_succeeded", () => resolve()));
+      return {
+        async say(text) {
+          if (name === "mesh") await server.trigger(channel.name, "down", { text });
+          else channel.trigger("client-up", { text });
+        },
+        leave: async () => client.unsubscribe(channel.name),
+      };
+    },
+    async close() {
+      await new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS));
+      client.disconnect();
+    },
   };
 }
 
