@@ -1,6 +1,6 @@
 /**
- * The two ways that need no account: the built-in room with the direct notifier, and one MQTT broker for both; and rooms
- * of providers whose doubles take the vendor's own client, where the device is rung over its socket to the mesh.
+ * The ways that need no account: the built-in room with the direct notifier, a room service, and one MQTT broker for both;
+ * and rooms of providers whose doubles take the vendor's own client, where the device is rung over its socket to the mesh.
  */
 import { type AddressInfo, createServer } from "node:net";
 import { startAblyDouble } from "@leafmesh/testkit/ably";
@@ -9,7 +9,7 @@ import { startPubNubDouble } from "@leafmesh/testkit/pubnub";
 import { startPusherDouble } from "@leafmesh/testkit/pusher";
 import { type DeviceOptions, startDevice, startMqttDevice } from "./device.ts";
 import { type Broker, startBroker } from "./mosquitto.ts";
-import type { RunningProcess } from "./process.ts";
+import { type RunningProcess, startLeafmesh } from "./process.ts";
 
 export interface Transport {
   readonly name: string;
@@ -74,6 +74,21 @@ export async function mqtt(options: MqttTransportOptions = {}): Promise<Transpor
     freeze: broker.freeze,
     thaw: broker.thaw,
     close: () => broker.close(),
+  };
+}
+
+/** Rooms of a service of one's own, in a process of its own. */
+export async function roomService(): Promise<Transport> {
+  const key = "key-of-the-room-service";
+  const service = startLeafmesh(["rooms", "serve", "--port", "0", "--json"], { LEAFMESH_ROOM_KEYS: key });
+  const { url } = await service.waitFor("ready");
+  const rung = await direct();
+  return {
+    ...rung,
+    name: "a room service",
+    connections: `${rung.connections}  rooms: { provider: room, url: "${url}", api_key: "${key}" }\n`,
+    block: "connection: phones, room: rooms",
+    close: async () => void (await service.stop()),
   };
 }
 
@@ -158,6 +173,7 @@ export async function livekit(): Promise<Transport> {
  */
 export const everyTransport = [
   { name: "the LeafMesh room", open: () => direct() },
+  { name: "a room service", open: () => roomService() },
   { name: "Mosquitto", open: () => mqtt() },
   { name: "Ably", open: () => ably() },
   { name: "PubNub", open: () => pubnub() },
