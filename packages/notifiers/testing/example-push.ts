@@ -5,7 +5,6 @@ import {
   defineNotifier,
   type Notifier,
   type ProviderDependencies,
-  RingError,
   type RingReceipt,
   type RingRequest,
 } from "../src/contract.ts";
@@ -68,15 +67,12 @@ class ExamplePush implements Notifier {
   async ring(request: RingRequest, to: Secret, signal: AbortSignal): Promise<RingReceipt> {
     const body = JSON.stringify(message(request, to));
     assertFits(body, MAX_BYTES);
-    const token = await this.#token.get(signal);
-    try {
-      return await this.#send(body, token, signal);
-    } catch (error) {
-      if (!(error instanceof RingError) || error.code !== "token_expired") throw error;
-      // Revoked before its time: once more with another, and if that is refused too, the key is bad.
-      this.#token.drop(token);
-      return this.#send(body, await this.#token.get(signal), signal);
-    }
+    // Revoked before its time: once more with another, and if that is refused too, the key is bad.
+    return this.#token.use(
+      signal,
+      (token) => this.#send(body, token, signal),
+      ({ code }) => code === "token_expired",
+    );
   }
 
   check(signal: AbortSignal) {

@@ -75,15 +75,47 @@ describe("a credential", () => {
     expect(await credential.get(never)).toBe("t2");
   });
 
+  const refused = new RingError("bad_credential", "refused", { code: "401" });
+  const isRefused = ({ code }: RingError): boolean => code === "401";
+
   it("that was refused is replaced once, however many were refused with it", async () => {
     const { credential, minted } = minting();
-    await credential.get(never);
-    credential.drop("t1");
-    credential.drop("t1");
-    expect(await credential.get(never)).toBe("t2");
-    credential.drop("t1");
-    expect(await credential.get(never)).toBe("t2");
+    const used: string[] = [];
+    const work = async (value: string): Promise<string> => {
+      used.push(value);
+      if (value === "t1") throw refused;
+      return `with ${value}`;
+    };
+    const both = [1, 2].map(() => credential.use(never, work, isRefused));
+    expect(await Promise.all(both)).toEqual(["with t2", "with t2"]);
+    expect(used.sort()).toEqual(["t1", "t1", "t2", "t2"]);
+    expect(await credential.use(never, work, isRefused)).toBe("with t2");
     expect(minted()).toBe(2);
+  });
+
+  it("that is refused again is given up, and what says nothing of it is not tried again", async () => {
+    const { credential, minted } = minting();
+    let worked = 0;
+    const failing = (error: Error) => async (): Promise<never> => {
+      worked++;
+      throw error;
+    };
+    await expect(credential.use(never, failing(refused), isRefused)).rejects.toBe(refused);
+    expect([worked, minted()]).toEqual([2, 2]);
+    for (const other of [new RingError("transient", "down"), new Error("a bug")]) {
+      worked = 0;
+      await expect(credential.use(never, failing(other), isRefused)).rejects.toBe(other);
+      expect(worked).toBe(1);
+    }
+  });
+
+  it("is replaced only where the one that was refused may be", async () => {
+    const { credential, minted } = minting();
+    const work = async (): Promise<never> => {
+      throw refused;
+    };
+    await expect(credential.use(never, work, (_error, value) => value !== "t1")).rejects.toBe(refused);
+    expect(minted()).toBe(1);
   });
 
   it("is waited for by others when one gives up", async () => {

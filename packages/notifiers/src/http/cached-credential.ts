@@ -21,8 +21,15 @@ export interface CachedCredentialOptions<Value> {
 export interface CachedCredential<Value> {
   /** The one in use, or a new one. Throws what `mint` throws, or {@link RingError} (`transient`) when `signal` fires. */
   get(signal: AbortSignal): Promise<Value>;
-  /** The vendor refused `value`: the next caller gets another. Does nothing when it has been replaced already. */
-  drop(value: Value): void;
+  /**
+   * What `work` makes of the credential. When the vendor refuses the credential itself, once more with another, which is
+   * made once for all that were refused: nothing was rung then, so it is no repeat. Throws what the last `work` throws.
+   */
+  use<Result>(
+    signal: AbortSignal,
+    work: (value: Value) => Promise<Result>,
+    isRefused: (error: RingError, value: Value) => boolean,
+  ): Promise<Result>;
 }
 
 const MINT_TIMEOUT_MS = 8_000;
@@ -51,7 +58,12 @@ export function createCachedCredential<Value>(options: CachedCredentialOptions<V
     }
   };
 
-  return {
+  /** Does nothing when it has been replaced already. */
+  const drop = (value: Value): void => {
+    if (held?.value === value) held = undefined;
+  };
+
+  const cached: CachedCredential<Value> = {
     async get(signal) {
       const nowMs = clock.monotonicMs();
       const current = held;
@@ -67,10 +79,18 @@ export function createCachedCredential<Value>(options: CachedCredentialOptions<V
         throw error;
       }
     },
-    drop(value) {
-      if (held?.value === value) held = undefined;
+    async use(signal, work, isRefused) {
+      const value = await cached.get(signal);
+      try {
+        return await work(value);
+      } catch (error) {
+        if (!(error instanceof RingError) || !isRefused(error, value)) throw error;
+        drop(value);
+        return await work(await cached.get(signal));
+      }
     },
   };
+  return cached;
 }
 
 async function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal, code: string): Promise<Value> {

@@ -129,16 +129,13 @@ class Apns implements Notifier {
     const message = toMessage(request, this.#dependencies.clock.nowMs());
     assertFits(message.payload, MAX_BYTES);
     const deviceToken = to.reveal().toLowerCase();
-    const token = await this.#token.get(signal);
-    try {
-      return { id: await this.#send(this.#client, deviceToken, message, token, signal) };
-    } catch (error) {
-      if (!(error instanceof RingError) || error.code !== "ExpiredProviderToken" || !this.#isReplaceable(token))
-        throw error;
+    const id = await this.#token.use(
+      signal,
+      (token) => this.#send(this.#client, deviceToken, message, token, signal),
       // This machine slept, or its clock was set: once more with a token of now.
-      this.#token.drop(token);
-      return { id: await this.#send(this.#client, deviceToken, message, await this.#token.get(signal), signal) };
-    }
+      ({ code }, token) => code === "ExpiredProviderToken" && this.#isReplaceable(token),
+    );
+    return { id };
   }
 
   /** Apple judges the key before the device, so a token that no device has shows what it thinks of the key. */

@@ -130,15 +130,12 @@ class Fcm implements Notifier {
     return this.#client.close();
   }
 
-  async #send(body: object, signal: AbortSignal): Promise<string> {
-    const token = await this.#token.get(signal);
-    try {
-      return await this.#sendWith(token, body, signal);
-    } catch (error) {
-      if (!(error instanceof RingError) || !ACCESS_TOKEN_REFUSED.has(error.code ?? "")) throw error;
-      this.#token.drop(token);
-      return await this.#sendWith(await this.#token.get(signal), body, signal);
-    }
+  #send(body: object, signal: AbortSignal): Promise<string> {
+    return this.#token.use(
+      signal,
+      (token) => this.#sendWith(token, body, signal),
+      ({ code = "" }) => ACCESS_TOKEN_REFUSED.has(code),
+    );
   }
 
   async #sendWith(token: string, body: object, signal: AbortSignal): Promise<string> {

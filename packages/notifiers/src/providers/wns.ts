@@ -114,14 +114,11 @@ class Wns implements Notifier {
     const channel = to.reveal();
     const issue = channelIssue(channel);
     if (issue) throw new RingError("bad_request", `The push token ${issue}.`);
-    const token = await this.#token.get(signal);
-    try {
-      return await this.#send(channel, notification, token, signal);
-    } catch (error) {
-      if (!(error instanceof RingError) || error.code !== "401") throw error;
-      this.#token.drop(token);
-      return this.#send(channel, notification, await this.#token.get(signal), signal);
-    }
+    return this.#token.use(
+      signal,
+      (token) => this.#send(channel, notification, token, signal),
+      ({ code }) => code === "401",
+    );
   }
 
   check(signal: AbortSignal): Promise<CheckResult> {
